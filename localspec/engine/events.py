@@ -1,0 +1,134 @@
+"""Value types that leave the engine while an answer is made.
+
+One answer is: `Started`, any number of `Prefill`, then `Token`s and `Cycle`s, then `Finished`. A `Notice` may come at
+any time. All are plain, frozen and picklable: they cross the pipe from the engine's process as they are.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["accepted", "resampled", "bonus", "plain"]
+"""Provenance of a token: proposed and kept; the target's replacement at the first rejection; the extra token after a
+fully accepted draft; a cycle with nothing drafted."""
+
+DrafterName = Literal["lookup", "draft", "mtp", "self", "none"]
+
+Reason = Literal["end_of_text", "stop", "max_tokens", "context_full", "cancelled"]
+"""Why an answer ended."""
+
+Baseline = Literal["measured", "calibrated", "none"]
+"""Where the plain decode speed came from: plain cycles of this session, a stored calibration, or nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The request was accepted; `context` and `threads` are the numbers in force."""
+
+    target: str
+    draft: str | None
+    speculate: str
+    verify: str
+    reproducible: bool
+    context: int
+    threads: int
+    seed: int
+    prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """Progress through the prompt: `done` of `total` tokens are in the cache, `reused` of them were there before."""
+
+    done: int
+    total: int
+    reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One emitted token.
+
+    `text` is what the token completed: empty while a character or a possible stop string is still open. The texts of an
+    answer's tokens joined are the answer. `t` is in seconds since the request began. The first token is `plain`,
+    cycle 0. `control` marks a kept control token (a thinking marker), whose text is its spelling.
+    """
+
+    id: int
+    text: str
+    kind: Kind
+    drafter: DrafterName
+    cycle: int
+    t: float
+    control: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """One draft and the target pass that judged it, counted after any cut at an end token or stop string.
+
+    `judged` tokens had a verdict (the accepted and the first rejected); `emitted` left the cycle, the resampled or bonus
+    token included. `match_length` is lookup's, 0 for other drafters.
+    """
+
+    cycle: int
+    drafter: DrafterName
+    proposed: int
+    proposed_text: str
+    judged: int
+    accepted: int
+    emitted: int
+    draft_ms: float
+    verify_ms: float
+    match_length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The figures of one answer; the field names are those of the `--json` end line.
+
+    Times in seconds unless the name says `ms`. `None` means that nothing stands behind the figure. `tokens` counts all
+    emitted tokens; the first comes from prefill and is outside `decode_s`, `tokens_per_s` and the cycles.
+    """
+
+    prompt_tokens: int
+    prompt_reused: int
+    ttft_s: float | None
+    tokens: int
+    decode_s: float
+    tokens_per_s: float | None
+    itl_ms_p50: float | None
+    itl_ms_p95: float | None
+    plain_tokens_per_s: float | None
+    baseline: Baseline
+    speedup: float | None
+    cycles: int
+    proposed: int
+    judged: int
+    accepted: int
+    resampled: int
+    bonus: int
+    plain: int
+    acceptance_rate: float | None
+    tokens_per_cycle: float | None
+    draft_s: float
+    verify_s: float
+    overhead_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The answer is complete: `text` is the join of the token texts."""
+
+    reason: Reason
+    text: str
+    stats: Stats
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the person should know (a fallback, drafting switched off), in one plain sentence."""
+
+    text: str
+
+
+Event = Started | Prefill | Token | Cycle | Finished | Notice
