@@ -1,0 +1,90 @@
+"""A probability distribution over the vocabulary, as small as it can be.
+
+After the filters a few dozen tokens are left of 152,000: `ids` names them, and every operation costs by their number.
+Without filters `ids` is None and `probs` covers the whole vocabulary. A one-hot distribution is one id.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Uniform(Protocol):
+    """What a draw needs of a `numpy.random.Generator`: uniforms in [0, 1)."""
+
+    def random(self) -> float: ...
+
+
+_CERTAIN: NDArray[np.float64] = np.ones(1)
+_CERTAIN.flags.writeable = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distribution:
+    """Probabilities `probs` (float64, sum 1) of the tokens `ids` (int32, ascending), of all tokens when `ids` is None.
+
+    Tokens not in `ids` have probability 0. The arrays belong to the distribution and are not written to again.
+    """
+
+    ids: NDArray[np.int32] | None
+    probs: NDArray[np.float64]
+
+    @classmethod
+    def one_hot(cls, token: int) -> "Distribution":
+        """All probability on `token`."""
+        return cls(np.array([token], np.int32), _CERTAIN)
+
+    @classmethod
+    def from_weights(cls, ids: NDArray[np.int32] | None, weights: NDArray[np.float64]) -> "Distribution | None":
+        """Non-negative `weights` divided by their sum; None when all are 0. `ids` as in the class."""
+        total = float(weights.sum())
+        return cls(ids, weights / total) if total > 0.0 else None
+
+    @property
+    def is_one_hot(self) -> bool:
+        """Only one token is possible, and it is the only one stored."""
+        return self.ids is not None and len(self.ids) == 1
+
+    @property
+    def argmax(self) -> int:
+        """The most probable token, the lowest id of equals."""
+        return self._token(int(self.probs.argmax()))
+
+    def prob(self, token: int) -> float:
+        """The probability of `token`."""
+        if self.ids is None:
+            return float(self.probs[token])
+        at = int(self.ids.searchsorted(token))
+        return float(self.probs[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
+
+    def sample(self, rng: Uniform) -> int:
+        """A token drawn by inverting the cumulative sum at one uniform; never one of probability 0."""
+        uniform = rng.random()
+        cumulative = self.probs.cumsum()
+        # "right" finds the first sum above the point, and a sum only grows at a positive probability.
+        at = int(cumulative.searchsorted(uniform * cumulative[-1], side="right"))
+        if at == len(cumulative):
+            at = int(self.probs.nonzero()[0][-1])
+        return self._token(at)
+
+    def excess(self, other: "Distribution") -> "Distribution | None":
+        """max(0, self - other), normalised: what of self other does not cover. None when nothing is left."""
+        if self.ids is None:
+            left = self.probs.copy()
+            if other.ids is None:
+                left -= other.probs
+            else:
+                left[other.ids] -= other.probs
+        elif other.ids is None:
+            left = self.probs - other.probs[self.ids]
+        else:
+            at = other.ids.searchsorted(self.ids)
+            np.minimum(at, len(other.ids) - 1, out=at)
+            left = self.probs - np.where(other.ids[at] == self.ids, other.probs[at], 0.0)
+        np.maximum(left, 0.0, out=left)
+        return Distribution.from_weights(self.ids, left)
+
+    def _token(self, at: int) -> int:
+        return at if self.ids is None else int(self.ids[at])

@@ -1,0 +1,209 @@
+"""From the target's logits to the distribution the next token is drawn from.
+
+The order is that of llama.cpp's default chain: logit bias, penalties (repetition, frequency, presence), top-k, top-p,
+min-p, temperature. Penalties are a function of the history given, so nothing has to be rolled back when draft tokens
+are rejected.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.engine.distribution import Distribution
+from localspec.engine.errors import EngineError
+from localspec.engine.requests import SamplerSettings
+
+Logits = NDArray[np.float32]
+Ids = NDArray[np.int32]
+
+_BLOCK = 128
+"""Logits a block: the k-th largest of the block maxima bounds the k-th largest logit from below, at the price of one
+pass over the row."""
+
+_TOP_P_START = 256
+"""How many of the largest logits top-p looks at first; enough for all but flat distributions."""
+
+_TOP_P_GROWTH = 8
+
+
+def validate(settings: SamplerSettings, vocab_size: int) -> None:
+    """Raise ValueError, naming the option and its range, when a setting is out of range."""
+    _in_range("temperature", settings.temperature, 0.0, math.inf)
+    _whole("top_k", settings.top_k, 0, "0 (off) or more")
+    _in_range("top_p", settings.top_p, 0.0, 1.0)
+    _in_range("min_p", settings.min_p, 0.0, 1.0)
+    _in_range("repeat_penalty", settings.repeat_penalty, 0.0, math.inf, above=True)
+    _in_range("frequency_penalty", settings.frequency_penalty, -math.inf, math.inf)
+    _in_range("presence_penalty", settings.presence_penalty, -math.inf, math.inf)
+    _whole("penalty_last_n", settings.penalty_last_n, -1, "-1 (all), 0 (off) or more")
+    for token, bias in settings.logit_bias.items():
+        if not 0 <= token < vocab_size:
+            raise ValueError(f"logit_bias names token {token}; this model's tokens are 0 to {vocab_size - 1}")
+        if math.isnan(bias) or bias == math.inf:
+            raise ValueError(f"logit_bias of token {token} must be a finite number or -inf, not {bias}")
+
+
+def _in_range(name: str, value: float, low: float, high: float, *, above: bool = False) -> None:
+    if math.isfinite(value) and (low < value if above else low <= value) and value <= high:
+        return
+    if high < math.inf:
+        wanted = f"between {low:g} and {high:g}"
+    elif low > -math.inf:
+        wanted = f"a finite number above {low:g}" if above else f"a finite number, {low:g} or more"
+    else:
+        wanted = "a finite number"
+    raise ValueError(f"{name} must be {wanted}, not {value}")
+
+
+def _whole(name: str, value: int, low: int, wanted: str) -> None:
+    if not isinstance(value, int) or value < low:
+        raise ValueError(f"{name} must be a whole number, {wanted}, not {value}")
+
+
+class Sampler:
+    """One request's settings applied to rows of logits. Keeps no state between rows.
+
+    Raises ValueError when a setting is out of range (see `validate`).
+    """
+
+    def __init__(self, settings: SamplerSettings, vocab_size: int) -> None:
+        validate(settings, vocab_size)
+        self._settings = settings
+        self._bias_ids = np.array(list(settings.logit_bias), np.int32)
+        self._bias = np.array(list(settings.logit_bias.values()), np.float32)
+        self._penalises = settings.penalty_last_n != 0 and (
+            settings.repeat_penalty != 1.0 or settings.frequency_penalty != 0.0 or settings.presence_penalty != 0.0
+        )
+
+    @property
+    def greedy(self) -> bool:
+        """Temperature 0: every distribution is one-hot."""
+        return self._settings.temperature == 0.0
+
+    def argmax(self, logits: Logits, history: Sequence[int]) -> int:
+        """The token with the largest logit after bias and penalties, the lowest id of equals. Arguments and errors as
+        for `distribution`."""
+        logits = self._adjusted(logits, history)
+        token = int(logits.argmax())
+        _check(float(logits[token]))
+        return token
+
+    def distribution(self, logits: Logits, history: Sequence[int]) -> Distribution:
+        """The distribution of the token after `history` (prompt and answer, oldest first).
+
+        `logits` has shape (vocabulary,) and is only read. At temperature 0 the argmax, one-hot. Raises EngineError when
+        the logits are not numbers, or when every token is forbidden.
+        """
+        if self.greedy:
+            return Distribution.one_hot(self.argmax(logits, history))
+        logits = self._adjusted(logits, history)
+        best = float(logits.max())
+        _check(best)
+        ids = self._filtered(logits, best)
+        scaled = (logits if ids is None else logits[ids]).astype(np.float64)
+        scaled -= best
+        with np.errstate(over="ignore", under="ignore"):
+            scaled /= self._settings.temperature
+            np.exp(scaled, out=scaled)
+        if ids is not None and not scaled.all():
+            possible = scaled.nonzero()[0]
+            ids, scaled = ids[possible], scaled[possible]
+        scaled /= scaled.sum()
+        return Distribution(ids, scaled)
+
+    def _adjusted(self, logits: Logits, history: Sequence[int]) -> Logits:
+        """`logits` after bias and penalties: a copy when there are any."""
+        settings = self._settings
+        if len(self._bias_ids):
+            logits = logits.copy()
+            logits[self._bias_ids] += self._bias
+        if self._penalises and history:
+            recent = history if settings.penalty_last_n < 0 else history[-settings.penalty_last_n :]
+            seen = Counter(recent)
+            ids = np.fromiter(seen.keys(), np.int32, len(seen))
+            counts = np.fromiter(seen.values(), np.float32, len(seen))
+            values = logits[ids]
+            repeat = np.float32(settings.repeat_penalty)
+            # Dividing a negative logit would make its token likelier.
+            values = np.where(values <= 0, values * repeat, values / repeat)
+            values -= counts * np.float32(settings.frequency_penalty) + np.float32(settings.presence_penalty)
+            if not len(self._bias_ids):
+                logits = logits.copy()
+            logits[ids] = values
+        return logits
+
+    def _filtered(self, logits: Logits, best: float) -> Ids | None:
+        """The ids that top-k, top-p and min-p leave, ascending; None when all three are off."""
+        settings = self._settings
+        ids: Ids | None = None  # in falling order of their logits until the end
+        if 0 < settings.top_k < len(logits):
+            ids = _largest(logits, settings.top_k)
+        if settings.top_p < 1.0:
+            ids = _top_p(logits, best, settings.top_p) if ids is None else _top_p_of(logits, ids, best, settings.top_p)
+        if settings.min_p > 0.0:
+            floor = np.float32(best) + np.float32(math.log(settings.min_p))
+            if ids is None:
+                return (logits >= floor).nonzero()[0].astype(np.int32)
+            ids = ids[logits[ids] >= floor]
+        if ids is not None:
+            ids.sort()
+        return ids
+
+
+def _check(best: float) -> None:
+    if best == -math.inf:
+        raise EngineError("no token is allowed: the logit bias forbids every one; allow at least one")
+    if not math.isfinite(best):
+        raise EngineError(
+            "the model's output is not a number: the file may be damaged, or the GPU at fault; "
+            "check the model file, or try without GPU layers"
+        )
+
+
+def _largest(logits: Logits, count: int) -> Ids:
+    """The ids of the `count` largest logits, largest first, equals by id. Fewer when the rest is -inf."""
+    size = len(logits)
+    blocks = size // _BLOCK
+    if count >= size:
+        bound = np.float32(-np.inf)
+    elif count <= blocks // 2:
+        maxima = logits[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+        bound = np.partition(maxima, blocks - count)[blocks - count]
+    else:
+        bound = np.partition(logits, size - count)[size - count]
+    candidates = (logits > bound if bound == -np.inf else logits >= bound).nonzero()[0]
+    order = (-logits[candidates]).argsort(kind="stable")[:count]
+    return candidates[order].astype(np.int32)
+
+
+def _weights(logits: Logits, best: float) -> NDArray[np.float64]:
+    weights = logits.astype(np.float64)
+    weights -= best
+    np.exp(weights, out=weights)
+    return weights
+
+
+def _kept(weights: NDArray[np.float64], mass: float) -> int:
+    """How many of the falling `weights` it takes to reach `mass`: the one that reaches it is kept."""
+    return int(weights.cumsum().searchsorted(mass)) + 1
+
+
+def _top_p_of(logits: Logits, ids: Ids, best: float, top_p: float) -> Ids:
+    """The first of `ids` (largest logit first) whose share of the probability among `ids` reaches `top_p`."""
+    weights = _weights(logits[ids], best)
+    return ids[: _kept(weights, top_p * float(weights.sum()))]
+
+
+def _top_p(logits: Logits, best: float, top_p: float) -> Ids:
+    """As `_top_p_of` for the whole vocabulary, sorting no more of it than needed."""
+    mass = top_p * float(_weights(logits, best).sum())
+    count = _TOP_P_START
+    while True:
+        ids = _largest(logits, count)
+        kept = _kept(_weights(logits[ids], best), mass)
+        if kept <= len(ids) or count >= len(logits):
+            return ids[:kept]
+        count *= _TOP_P_GROWTH
