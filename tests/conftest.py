@@ -1,0 +1,14 @@
+"""Every test runs in a home of its own: nothing of the person's settings, models or verdicts is seen or changed."""
+
+from pathlib import Path
+
+import pytest
+
+from localspec.paths import HOME_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv(HOME_VARIABLE, str(root))
+    return root
