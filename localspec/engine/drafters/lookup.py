@@ -1,0 +1,133 @@
+"""Prompt lookup: what followed the last time these tokens stood here, proposed again.
+
+The index is a suffix automaton (Blumer et al. 1985) over the conversation's tokens, as in SAM Decoding (Hu et al.
+2024): it grows by a token in amortised constant time, and always knows the longest end of the text that stood there
+before.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from localspec.engine.drafters.base import Draft
+
+MIN_MATCH = 2
+"""A single token recurs everywhere: what followed it says next to nothing."""
+
+_REFRESHED = 32
+"""How many ends of the text learn of each new occurrence, longest first. Ordinary text has fewer that ever recurred;
+in one that repeats without end there are as many as tokens, and any of their occurrences continues alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The last `length` tokens also stand right before `position` (an index into the tokens)."""
+
+    position: int
+    length: int
+
+
+class SuffixIndex:
+    """Where the end of a growing token list stood before. About 400 bytes a token.
+
+    One state of the automaton stands for the stretches that occur at exactly the same places; its link leads to the
+    state of the longest end that occurs elsewhere too. So the link of the state of the whole text is the longest match.
+    """
+
+    def __init__(self, tokens: Sequence[int] = ()) -> None:
+        self.tokens: list[int] = []
+        self._next: list[dict[int, int]] = [{}]
+        self._link = [-1]
+        self._length = [0]  # of the longest stretch the state stands for
+        self._latest = [0]  # the position after an occurrence, the latest but for _REFRESHED
+        self._last = 0
+        for token in tokens:
+            self.extend(token)
+
+    def extend(self, token: int) -> None:
+        """Append `token`."""
+        edges, links, lengths, latest = self._next, self._link, self._length, self._latest
+        # Only now do the ends of the text so far count as occurrences: until here they were what was looked up.
+        here = len(self.tokens)
+        state = links[self._last]
+        for _ in range(_REFRESHED):
+            if state <= 0:
+                break
+            latest[state] = here
+            state = links[state]
+
+        self.tokens.append(token)
+        whole = len(edges)
+        edges.append({})
+        links.append(0)
+        lengths.append(here + 1)
+        latest.append(here + 1)
+        state = self._last
+        self._last = whole
+        while state >= 0 and token not in edges[state]:
+            edges[state][token] = whole
+            state = links[state]
+        if state < 0:
+            return
+        known = edges[state][token]
+        if lengths[known] == lengths[state] + 1:
+            links[whole] = known
+            return
+        # The end of the text is only a part of what `known` stands for, and from now on occurs once more: split it.
+        part = len(edges)
+        edges.append(edges[known].copy())
+        links.append(links[known])
+        lengths.append(lengths[state] + 1)
+        latest.append(latest[known])
+        links[known] = links[whole] = part
+        while state >= 0 and edges[state].get(token) == known:
+            edges[state][token] = part
+            state = links[state]
+
+    def matches(self) -> Iterator[Match]:
+        """Earlier occurrences of ends of the text: the longest end that has one, then ever shorter ones that occur at
+        further places, each with its latest occurrence."""
+        state = self._link[self._last]
+        while state > 0:
+            yield Match(self._latest[state], self._length[state])
+            state = self._link[state]
+
+
+class Lookup:
+    """Drafts by the longest match, of equally long ones by the latest: the newest version of an edited text counts.
+
+    Proposes nothing when fewer than `min_match` tokens match. Costs microseconds, native memory none.
+    """
+
+    name: Literal["lookup"] = "lookup"
+
+    def __init__(self, min_match: int = MIN_MATCH) -> None:
+        self._min_match = min_match
+        self._index = SuffixIndex()
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        """Index `tokens`; when they continue what is indexed already only the rest is added."""
+        known = len(self._index.tokens)
+        if list(tokens[:known]) == self._index.tokens:
+            self.accept(tokens[known:])
+        else:
+            self._index = SuffixIndex(tokens)
+
+    def draft(self, history: Sequence[int], limit: int) -> Draft:
+        """What followed the longest match, at most `limit` tokens. A match that reaches to the end of the text goes on
+        into the draft itself, so that a repetition is continued."""
+        match = next(self._index.matches(), None)
+        if limit <= 0 or match is None or match.length < self._min_match:
+            return Draft(())
+        draft = self._index.tokens[match.position : match.position + limit]
+        period = len(draft)
+        while len(draft) < limit:
+            draft.append(draft[-period])
+        return Draft(draft, match_length=match.length)
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            self._index.extend(token)
+
+    def close(self) -> None:
+        self._index = SuffixIndex()
