@@ -23,10 +23,9 @@ _BLOCK = 128
 """Logits a block: the k-th largest of the block maxima bounds the k-th largest logit from below, at the price of one
 pass over the row."""
 
-_TOP_P_START = 256
-"""How many of the largest logits top-p looks at first; enough for all but flat distributions."""
-
-_TOP_P_GROWTH = 8
+_BUCKETS_A_LOGIT = 16
+_BUCKETS = 40 * _BUCKETS_A_LOGIT + 1
+"""Top-p alone sorts only the bucket of logits its cut falls into; what is 40 logits below the best shares the last."""
 
 
 def validate(settings: SamplerSettings, vocab_size: int) -> None:
@@ -105,7 +104,7 @@ class Sampler:
         ids = self._filtered(logits, best)
         scaled = (logits if ids is None else logits[ids]).astype(np.float64)
         scaled -= best
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore"):
             scaled /= self._settings.temperature
             np.exp(scaled, out=scaled)
         if ids is not None and not scaled.all():
@@ -138,7 +137,7 @@ class Sampler:
     def _filtered(self, logits: Logits, best: float) -> Ids | None:
         """The ids that top-k, top-p and min-p leave, ascending; None when all three are off."""
         settings = self._settings
-        ids: Ids | None = None  # in falling order of their logits until the end
+        ids: Ids | None = None
         if 0 < settings.top_k < len(logits):
             ids = _largest(logits, settings.top_k)
         if settings.top_p < 1.0:
@@ -198,12 +197,15 @@ def _top_p_of(logits: Logits, ids: Ids, best: float, top_p: float) -> Ids:
 
 
 def _top_p(logits: Logits, best: float, top_p: float) -> Ids:
-    """As `_top_p_of` for the whole vocabulary, sorting no more of it than needed."""
-    mass = top_p * float(_weights(logits, best).sum())
-    count = _TOP_P_START
-    while True:
-        ids = _largest(logits, count)
-        kept = _kept(_weights(logits[ids], best), mass)
-        if kept <= len(ids) or count >= len(logits):
-            return ids[:kept]
-        count *= _TOP_P_GROWTH
+    """As `_top_p_of` for the whole vocabulary, without sorting it; ids ascending."""
+    weights = _weights(logits, best)
+    buckets = np.minimum((np.float32(best) - logits) * _BUCKETS_A_LOGIT, _BUCKETS - 1).astype(np.intp)
+    reached = np.bincount(buckets, weights, _BUCKETS).cumsum()
+    mass = top_p * float(reached[-1])
+    edge = int(reached.searchsorted(mass))
+    inside = (buckets == edge).nonzero()[0]
+    inside = inside[(-logits[inside]).argsort(kind="stable")]
+    kept = buckets < edge
+    kept[inside[: _kept(weights[inside], mass - float(reached[edge - 1] if edge else 0.0))]] = True
+    chosen: Ids = kept.nonzero()[0].astype(np.int32)
+    return chosen

@@ -28,7 +28,7 @@ class Match:
 
 
 class SuffixIndex:
-    """Where the end of a growing token list stood before. About 400 bytes a token.
+    """Where the end of a growing token list stood before. About 500 bytes a token.
 
     One state of the automaton stands for the stretches that occur at exactly the same places; its link leads to the
     state of the longest end that occurs elsewhere too. So the link of the state of the whole text is the longest match.
