@@ -5,14 +5,17 @@ pair is for). What is not known about a file is absent here and learned from its
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from localspec import paths
 from localspec.models import fields
 from localspec.models.toml_blocks import Document, Problem, read
+
+Entry = TypeVar("Entry")
+SPECULATE = ("auto", "off", "lookup", "draft", "mtp", "self")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class PackageSet:
 
 
 @dataclass(frozen=True, slots=True)
-class FileEntry:
+class ModelFile:
     """One model file. `size` in bytes; `sha256` in lower-case hex; None throughout means not known.
 
     `path` is set for a file that a person named on their own disk: it is used where it lies.
@@ -81,7 +84,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class PairEntry:
+class Pair:
     """A target with its draft (None: no draft, lookup only). `target` and `draft` are keys of files."""
 
     key: str
@@ -103,15 +106,15 @@ class PairEntry:
 class Catalog:
     """Everything on the menu, in the order of the files, and what was wrong with them."""
 
-    files: dict[str, FileEntry]
-    pairs: dict[str, PairEntry]
+    files: dict[str, ModelFile]
+    pairs: dict[str, Pair]
     problems: tuple[Problem, ...] = ()
 
-    def starter(self) -> PairEntry | None:
+    def starter(self) -> Pair | None:
         """The pair to begin with, when one is marked."""
         return next((pair for pair in self.pairs.values() if pair.starter), None)
 
-    def files_of(self, pair: PairEntry) -> list[FileEntry]:
+    def files_of(self, pair: Pair) -> list[ModelFile]:
         """The target's entry, then the draft's."""
         return [self.files[key] for key in (pair.target, pair.draft) if key]
 
@@ -132,7 +135,9 @@ def load(shipped: Path | None = None, own: Path | None = None) -> Catalog:
     base, over = read(shipped or shipped_file()), read(own or own_file())
     problems = [*base.problems, *over.problems]
     if not base.text:
-        problems.append(Problem(base.file, None, "", "is missing or empty: install localspec again to get the menu back"))
+        problems.append(
+            Problem(base.file, None, "", "is missing or empty: install localspec again to get the menu back")
+        )
     files = _entries(base, over, "files", _file, problems)
     pairs = _entries(base, over, "pairs", _pair, problems)
     for key, pair in list(pairs.items()):
@@ -158,10 +163,17 @@ def _table(document: Document, name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _entries(base: Document, over: Document, table: str, make: Any, problems: list[Problem]) -> dict[str, Any]:
-    for document in (base, over):
-        if table in document.data and not isinstance(document.data[table], dict):
-            problems.append(Problem(document.file, document.line_of(table), table, "must be a table"))
+def _entries(
+    base: Document,
+    over: Document,
+    table: str,
+    make: Callable[[str, fields.Reader], Entry | None],
+    problems: list[Problem],
+) -> dict[str, Entry]:
+    problems += [
+        Problem(document.file, document.line_of(table), table, "must be a table")
+        for document in (base, over) if not isinstance(document.data.get(table, {}), dict)
+    ]  # fmt: skip
     shipped, own = _table(base, table), _table(over, table)
     entries = {}
     for key in [*shipped, *(key for key in own if key not in shipped)]:
@@ -177,30 +189,32 @@ def _entries(base: Document, over: Document, table: str, make: Any, problems: li
     return entries
 
 
-def _file(key: str, reader: "fields.Reader") -> FileEntry | None:
-    path = reader.text("path")
-    entry = {
-        "key": reader.key_name(),
-        "name": reader.file_name("name", default=Path(path).name if path else None),
-        "size": reader.positive("size"),
-        "sha256": reader.sha256("sha256"),
-        "path": Path(path).expanduser() if path else None,
-        "hub": _hub(reader),
-        "packages": _packages(reader),
-        "consent": reader.flag("consent"),
-    }
-    for name in ("licence", "licence_url", "architecture", "quantisation", "note"):
-        entry[name] = reader.text(name)
-    for name in ("layers", "kv_heads", "head_size", "vocab_size", "context_length"):
-        entry[name] = reader.positive(name)
-    if path and not Path(path).expanduser().is_absolute():
-        reader.fault("path", "must be an absolute path")
-    if not reader.finish(f.name for f in dataclasses.fields(FileEntry)):
-        return None
-    return FileEntry(**entry)
+def _file(key: str, reader: fields.Reader) -> ModelFile | None:
+    path = reader.absolute_path("path")
+    entry = ModelFile(
+        key=reader.key_name(),
+        name=reader.file_name("name", default=path.name if path else None),
+        size=reader.positive("size"),
+        sha256=reader.sha256("sha256"),
+        licence=reader.text("licence"),
+        licence_url=reader.text("licence_url"),
+        consent=reader.flag("consent"),
+        architecture=reader.text("architecture"),
+        quantisation=reader.text("quantisation"),
+        layers=reader.positive("layers"),
+        kv_heads=reader.positive("kv_heads"),
+        head_size=reader.positive("head_size"),
+        vocab_size=reader.positive("vocab_size"),
+        context_length=reader.positive("context_length"),
+        note=reader.text("note"),
+        hub=_hub(reader),
+        packages=_packages(reader),
+        path=path,
+    )
+    return entry if reader.finish(f.name for f in dataclasses.fields(ModelFile)) else None
 
 
-def _hub(reader: "fields.Reader") -> HubLocation | None:
+def _hub(reader: fields.Reader) -> HubLocation | None:
     inner = reader.table("hub")
     if inner is None:
         return None
@@ -212,7 +226,7 @@ def _hub(reader: "fields.Reader") -> HubLocation | None:
     return HubLocation(repo, path, revision)
 
 
-def _packages(reader: "fields.Reader") -> PackageSet | None:
+def _packages(reader: fields.Reader) -> PackageSet | None:
     inner = reader.table("packages")
     if inner is None:
         return None
@@ -224,21 +238,21 @@ def _packages(reader: "fields.Reader") -> PackageSet | None:
     return PackageSet(name, version, parts or 1, member)
 
 
-def _pair(key: str, reader: "fields.Reader") -> PairEntry | None:
-    entry = {
-        "key": reader.key_name(),
-        "target": reader.text("target", required=True),
-        "draft": reader.text("draft"),
-        "title": reader.text("title") or key,
-        "purpose": reader.text("purpose") or "",
-        "memory_gb": reader.positive("memory_gb"),
-        "speculate": reader.choice("speculate", ("auto", "off", "lookup", "draft", "mtp", "self")) or "auto",
-        "compatible": reader.text("compatible"),
-        "notes": tuple(reader.texts("notes")),
-        "published": tuple(
-            Published(inner["result"], inner["source"]) for inner in reader.tables("published", ("result", "source"))
-        ),
-    }
-    for name in ("starter", "swa_full", "thinks"):
-        entry[name] = reader.flag(name)
-    return PairEntry(**entry) if reader.finish(f.name for f in dataclasses.fields(PairEntry)) else None
+def _pair(key: str, reader: fields.Reader) -> Pair | None:
+    published = reader.tables("published", ("result", "source"))
+    entry = Pair(
+        key=reader.key_name(),
+        target=reader.text("target", required=True) or "",
+        draft=reader.text("draft"),
+        title=reader.text("title") or key,
+        purpose=reader.text("purpose") or "",
+        memory_gb=reader.positive("memory_gb"),
+        speculate=reader.choice("speculate", SPECULATE) or "auto",
+        compatible=reader.text("compatible"),
+        starter=reader.flag("starter"),
+        swa_full=reader.flag("swa_full"),
+        thinks=reader.flag("thinks"),
+        notes=tuple(reader.texts("notes")),
+        published=tuple(Published(one["result"], one["source"]) for one in published),
+    )
+    return entry if reader.finish(f.name for f in dataclasses.fields(Pair)) else None

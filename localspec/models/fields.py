@@ -6,6 +6,7 @@ mentioned.
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from localspec.models.toml_blocks import Document, Problem
@@ -135,6 +136,16 @@ class Reader:
         if re.search(r'[/\\:*?"<>|]', value) or value.startswith("."):
             self.fault(name, "must be a plain file name")
         return value
+
+    def absolute_path(self, name: str) -> Path | None:
+        """A path on this disk; `~` is the person's home."""
+        value = self.text(name)
+        if value is None:
+            return None
+        path = Path(value).expanduser()
+        if not path.is_absolute():
+            self.fault(name, "must be an absolute path")
+        return path
 
     def relative_path(self, name: str, *, default: Any = None) -> str | None:
         """A path inside a repository, with forward slashes."""

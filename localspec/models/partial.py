@@ -8,7 +8,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +17,9 @@ from localspec.models.errors import ModelError
 from localspec.models.progress import Job, Meter
 
 CHUNK = 1 << 20
+FETCHED = ".fetched.json"
+"""What the note beside a fetched file adds to its name."""
+
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
@@ -53,6 +56,7 @@ class Part:
 
     def __init__(self, target: Path, source: str) -> None:
         self.target = target
+        self.source = source
         self.path = target.with_name(f"{target.name}.{source}.part")
         self._record = target.with_name(f"{target.name}.{source}.json")
 
@@ -104,22 +108,27 @@ class Part:
             self.discard()
             raise WrongContent(f"{self.target.name}: {length} bytes arrived instead of {size}; nothing was kept")
         if sha256 is not None:
-            found = hash_file(self.path, lambda done: (job.check(), meter.at(done, "verifying")))
+            found = hash_file(self.path, job, meter)
             if found != sha256:
                 self.discard()
                 raise WrongContent(
                     f"{self.target.name}: the sha256 is {found[:12]}… instead of {sha256[:12]}…; nothing was kept"
                 )
+        # Noted before the file gets its name: a note without a file does no harm, a file without one is never removed.
+        facts = {"source": self.source, "size": length, "sha256": sha256}
+        write_atomically(self.target.with_name(self.target.name + FETCHED), json.dumps(facts))
         self.path.replace(self.target)
         self._record.unlink(missing_ok=True)
+        meter.at(length, "done")
 
 
-def hash_file(path: Path, each: Callable[[int], object] = lambda done: None) -> str:
-    """The sha256 of a file in hex; `each` hears of the bytes read so far."""
+def hash_file(path: Path, job: Job, meter: Meter) -> str:
+    """The sha256 of a file in hex, its progress told to `meter`."""
     digest, done = hashlib.sha256(), 0
     with path.open("rb") as stream:
         while chunk := stream.read(4 * CHUNK):
+            job.check()
             digest.update(chunk)
             done += len(chunk)
-            each(done)
+            meter.at(done, "verifying")
     return digest.hexdigest()

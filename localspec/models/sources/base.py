@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from localspec.models.catalog import FileEntry
+from localspec.models.catalog import ModelFile
 from localspec.models.errors import ModelError
 from localspec.models.progress import Job
 
@@ -17,12 +17,12 @@ class Source(Protocol):
 
     name: str
 
-    def offers(self, file: FileEntry) -> str | None:
+    def offers(self, file: ModelFile) -> str | None:
         """Where this source would look for the file, in words; None when it does not have it by what is known here.
         Touches no network."""
         ...
 
-    def fetch(self, file: FileEntry, target: Path, job: Job) -> Path:
+    def fetch(self, file: ModelFile, target: Path, job: Job) -> Path:
         """Bring the file, verified, and return where it lies: `target`, or a place where it was already.
 
         Continues what an earlier call left. Raises `SourceFailed` when another source may do better, `Cancelled`, and

