@@ -4,12 +4,13 @@ Format: docs/gguf.md of ggml; what is refused here is what llama.cpp's gguf.cpp 
 native library sees the file. Versions 2 and 3, little endian.
 """
 
+import math
 import os
 import stat
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from localspec.models.errors import DamagedGGUF, ModelError, NotAModel, NotGGUF, UnreadableFile, named, plain
 from localspec.models.gguf_bytes import Cursor
@@ -19,7 +20,7 @@ from localspec.models.gguf_types import ARRAY, BOOL, SCALARS, STRING, TENSOR_TYP
 MAX_KEYS = 1 << 16
 MAX_TENSORS = 1 << 16
 MAX_DIMENSIONS = 4
-MAX_TENSOR_NAME = 63
+MAX_TENSOR_NAME = 63  # bytes
 """llama.cpp refuses longer names."""
 
 KEPT_NUMBERS = 4096
@@ -32,8 +33,7 @@ TOKEN_TYPES = "tokenizer.ggml.token_type"
 Value = int | float | bool | str | tuple[int | float, ...] | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """One row of the tensor table. `shape` as stored, the row length first; `offset` in bytes from the data section's
     start; `size` in bytes."""
 
@@ -162,16 +162,16 @@ def _parse(file: BinaryIO, size: int, path: Path, tokens: bool) -> Header:
         key = _name(cursor, "a metadata key")
         if key in metadata or key in lengths:
             raise DamagedGGUF(f"the key {plain(key)} is there twice")
-        kind = cursor.u32(plain(key))
+        kind = cursor.u32(key)
         if kind != ARRAY:
             metadata[key] = _value(cursor, kind, key)
             continue
-        element, count = cursor.u32(plain(key)), cursor.u64(plain(key))
+        element, count = cursor.u32(key), cursor.u64(key)
         lengths[key] = count
         if key == TOKENS and element == STRING:
-            cursor.texts(count, plain(key), texts)
+            cursor.texts(count, key, texts)
         elif key == TOKEN_TYPES and tokens and element in SCALARS:
-            types = tuple(int(n) for n in cursor.numbers(element, count, plain(key)))
+            types = tuple(int(n) for n in cursor.numbers(element, count, key))
         else:
             kept = _list(cursor, element, count, key)
             if kept is not None:
@@ -250,53 +250,43 @@ def _name(cursor: Cursor, what: str) -> str:
 
 
 def _value(cursor: Cursor, kind: int, key: str) -> Value:
-    what = plain(key)
     if kind == STRING:
-        return cursor.text(what).decode("utf-8", "replace")
+        return cursor.text(key).decode("utf-8", "replace")
     if kind not in SCALARS:
-        raise DamagedGGUF(f"{what} has the unknown type {kind}")
-    value = cursor.scalar(kind, what)
+        raise DamagedGGUF(f"{plain(key)} has the unknown type {kind}")
+    value = cursor.scalar(kind, key)
     return bool(value) if kind == BOOL else value
 
 
 def _list(cursor: Cursor, element: int, count: int, key: str) -> tuple[int | float, ...] | tuple[str, ...] | None:
     """A short list's values; None for a long one, which is passed over."""
-    what = plain(key)
     if element == STRING:
         into: list[bytes] | None = [] if count <= KEPT_TEXTS else None
-        cursor.texts(count, what, into)
+        cursor.texts(count, key, into)
         return None if into is None else tuple(text.decode("utf-8", "replace") for text in into)
     if element not in SCALARS:
-        raise DamagedGGUF(f"{what} is a list of the unknown type {element}")
+        raise DamagedGGUF(f"{plain(key)} is a list of the unknown type {element}")
     if count <= KEPT_NUMBERS:
-        return cursor.numbers(element, count, what)
-    cursor.skip_numbers(element, count, what)
+        return cursor.numbers(element, count, key)
+    cursor.skip_numbers(element, count, key)
     return None
 
 
 def _tensors(cursor: Cursor, count: int) -> tuple[Tensor, ...]:
     table: dict[str, Tensor] = {}
     for _ in range(count):
-        name = _name(cursor, "a tensor name")
-        shown = f"tensor {plain(name)}"
-        if name in table or len(name) > MAX_TENSOR_NAME:
-            raise DamagedGGUF(f"{shown} is there twice" if name in table else f"{shown} has too long a name")
-        dimensions = cursor.u32(shown)
-        if not 1 <= dimensions <= MAX_DIMENSIONS:
-            raise DamagedGGUF(f"{shown} claims {dimensions:,} dimensions")
-        shape = tuple(cursor.u64(shown) for _ in range(dimensions))
-        kind = cursor.u32(shown)
-        offset = cursor.u64(shown)
+        raw, shape, kind, offset = cursor.tensor_row(MAX_TENSOR_NAME, MAX_DIMENSIONS)
+        name = raw.decode("utf-8", "replace")
+        if not name or name in table:
+            raise DamagedGGUF(f"the tensor {plain(name)} is there twice" if name else "a tensor has no name")
         layout = TENSOR_TYPES.get(kind)
         if layout is None:
-            raise DamagedGGUF(f"{shown} has the type {kind}, which this version of llama.cpp does not know")
-        elements = 1
-        for length in shape:
-            elements *= length
+            raise DamagedGGUF(f"the tensor {plain(name)} has the type {kind}, which llama.cpp does not know")
+        elements = math.prod(shape)
         if elements >= 1 << 63 or shape[0] % layout.block:
-            raise DamagedGGUF(f"{shown} has the impossible shape {' x '.join(map(str, shape))} for {layout.name}")
-        size = elements // layout.block * layout.size
-        table[name] = Tensor(name, layout.name, shape, offset, size, elements)
+            sizes = " x ".join(map(str, shape))
+            raise DamagedGGUF(f"the tensor {plain(name)} has the impossible shape {sizes} for {layout.name}")
+        table[name] = Tensor(name, layout.name, shape, offset, elements // layout.block * layout.size, elements)
     return tuple(table.values())
 
 

@@ -8,7 +8,7 @@ mapping kills the process.
 import struct
 from typing import TYPE_CHECKING, BinaryIO
 
-from localspec.models.errors import DamagedGGUF
+from localspec.models.errors import DamagedGGUF, plain
 from localspec.models.gguf_types import SCALARS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MAX_NUMBERS = 1 << 22
 """Longest list of numbers that is read, elements."""
 
 _WINDOW = 64 << 10
-_LIST_WINDOW = 1 << 20
+_LIST_WINDOW = 128 << 10  # fits the processor's cache with the arrays made from it
 _WALK = 256  # texts walked one by one before the fast path is tried again: a break in a list costs microseconds
 
 _U64 = struct.Struct("<Q")
@@ -33,7 +33,7 @@ _U32 = struct.Struct("<I")
 
 class Cursor:
     """A position in an open file of `size` bytes that only moves forward; every method raises `DamagedGGUF` where the
-    file cannot hold what it claims. `what` is a sentence part naming what is read, for the message."""
+    file cannot hold what it claims. `what` names what is read, for the message; it may come from the file."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
@@ -81,6 +81,19 @@ class Cursor:
         self._bound(length, what)
         return self.take(length, what)
 
+    def tensor_row(self, longest_name: int, most_dimensions: int) -> tuple[bytes, tuple[int, ...], int, int]:
+        """A row of the tensor table: name, shape, type, offset."""
+        length = self.u64("a tensor name")
+        if length > longest_name:
+            raise DamagedGGUF(f"a tensor name claims {length:,} bytes")
+        raw = self.take(length + 4, "a tensor name")
+        name = raw[:length]
+        dimensions = _U32.unpack_from(raw, length)[0]
+        if not 1 <= dimensions <= most_dimensions:
+            raise DamagedGGUF(f"the tensor {plain(name)} claims {dimensions:,} dimensions")
+        *shape, kind, offset = struct.unpack(f"<{dimensions}QIQ", self.take(8 * dimensions + 12, "a tensor"))
+        return name, tuple(shape), kind, offset
+
     def scalar(self, kind: int, what: str) -> int | float:
         """One number of a type in `SCALARS`."""
         form = SCALARS[kind]
@@ -93,7 +106,7 @@ class Cursor:
         size = struct.calcsize(form) * count
         self._require(size, what)
         if count > MAX_NUMBERS:
-            raise DamagedGGUF(f"{what} claims {count:,} numbers, more than any model has")
+            raise DamagedGGUF(f"{plain(what)} claims {count:,} numbers, more than any model has")
         return struct.unpack(f"<{count}{form[1]}", self.take(size, what))
 
     def skip_numbers(self, kind: int, count: int, what: str) -> None:
@@ -110,7 +123,7 @@ class Cursor:
         self._require(8 * count, what)
         self._texts += count
         if self._texts > MAX_TEXTS:
-            raise DamagedGGUF(f"{what} claims {count:,} texts, more than any model has")
+            raise DamagedGGUF(f"{plain(what)} claims {count:,} texts, more than any model has")
         while count:
             before = count
             count = self._texts_in_window(count, what, into)
@@ -157,12 +170,12 @@ class Cursor:
     def _bound(self, length: int, what: str) -> None:
         self._require(length, what)
         if length > MAX_TEXT:
-            raise DamagedGGUF(f"{what} claims {length:,} bytes, more than any model has")
+            raise DamagedGGUF(f"{plain(what)} claims {length:,} bytes, more than any model has")
 
     def _require(self, count: int, what: str) -> None:
         left = self._size - self.position
         if count > left:
-            raise DamagedGGUF(f"{what} claims {count:,} bytes and {left:,} are left in the file")
+            raise DamagedGGUF(f"{plain(what)} claims {count:,} bytes and {left:,} are left in the file")
 
     def _fill(self, count: int, window: int, what: str) -> None:
         """Buffers at least `count` bytes from the position on."""
@@ -172,7 +185,7 @@ class Cursor:
         self._buffer = self._file.read(max(count, window))
         self._base, self._at = start, 0
         if len(self._buffer) < count:
-            raise DamagedGGUF(f"{what} could not be read: the file became shorter meanwhile")
+            raise DamagedGGUF(f"{plain(what)} could not be read: the file became shorter meanwhile")
 
 
 class _Chains:
@@ -181,17 +194,25 @@ class _Chains:
     def __init__(self, buffer: bytes, start: int) -> None:
         import numpy as np  # a tenth of a second, which a file without lists need not pay
 
-        self._np = np
+        size = len(buffer)
         raw = np.frombuffer(buffer, np.uint8)
-        zero = raw[start:] == 0
-        two = zero[:-1] & zero[1:]
-        four = two[:-2] & two[2:]
-        seven = four[:-3] & four[3:]
-        heads = np.flatnonzero(seven) + (start - 1)
-        self._heads = heads[heads >= start]
-        self._ends = self._heads + 8 + raw[self._heads]
-        self._breaks = np.flatnonzero(self._ends[:-1] != self._heads[1:])
-        self._size = len(buffer)
+        # Seven zero bytes cover exactly one aligned four-byte word, which is found four times faster than they are.
+        words = np.frombuffer(buffer, "<u4", size // 4)
+        before_zero = np.flatnonzero(words[1:] == 0)
+        before_zero = before_zero[before_zero.searchsorted(start // 4) :]
+        # The length is the last byte before that word that is not zero: the top one in the word before.
+        word = words.take(before_zero)
+        byte = (word >= 1 << 8).view(np.int8) + (word >= 1 << 16) + (word >= 1 << 24)
+        heads = before_zero * 4 + byte
+        heads = heads[heads.searchsorted(start) : heads.searchsorted(size - 8, "right")]
+        ends = heads + 8 + raw.take(heads)
+        # Up to three of the seven bytes lie behind the word: if one is not zero, this is no length below 256.
+        behind = raw[5:].take(heads) | raw[6:].take(heads) | raw[7:].take(heads)
+        ends[behind != 0] = size + 1
+        self._heads = heads
+        self._ends = ends
+        self._breaks = np.flatnonzero(ends[:-1] != heads[1:])
+        self._size = size
 
     def run(self, at: int, limit: int) -> "tuple[np.ndarray, np.ndarray] | None":
         """Starts and ends of up to `limit` texts chained from the head at `at`, whole in the window; None: no fast way

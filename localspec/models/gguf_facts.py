@@ -1,7 +1,6 @@
 """The facts of a GGUF header by name: which key says what, and what llama.cpp assumes where the file is silent."""
 
 from collections import Counter
-from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,6 +31,7 @@ class Facts:
     metadata: "dict[str, Value]"
     lengths: dict[str, int]
     tensors: "tuple[Tensor, ...]"
+    tokens: list[bytes] | None
 
     def validate(self) -> None:
         """Reads every fact once, so that a key of the wrong type is an error of reading (`DamagedGGUF`) and not of
@@ -284,11 +284,17 @@ class Facts:
         given = self._flag("tokenizer.ggml.add_eos_token")
         return self.vocabulary_type == "UGM" if given is None else given
 
-    @property
+    @cached_property
     def fim(self) -> dict[str, int]:
-        """Fill-in-the-middle tokens by role: prefix, suffix, middle, pad, repository, separator."""
-        found: Callable[[tuple[str, ...]], int | None] = self._special
-        return {role: value for role, keys in _FIM.items() if (value := found(keys)) is not None}
+        """Fill-in-the-middle tokens by role: prefix, suffix, middle, pad, repository, separator. Many files give them
+        only by their spelling, which is known when the tokens were read."""
+        spelled: dict[str, int] = {}
+        if self.tokens:
+            wanted = {text.encode(): role for role, texts in types.FIM_TEXTS.items() for text in texts}
+            for index, token in enumerate(self.tokens):
+                if token in wanted:
+                    spelled.setdefault(wanted[token], index)
+        return {r: n for r, keys in _FIM.items() if (n := self._special(keys, spelled.get(r))) is not None}
 
     @property
     def chat_template(self) -> str | None:

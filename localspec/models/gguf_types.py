@@ -97,3 +97,22 @@ ADDS_BEGIN_BY_PRE = frozenset({
 
 NO_BEGIN_BY_PRE = frozenset({"chatglm-bpe", "glm4", "glm5"})
 """Values of `tokenizer.ggml.pre` without a default begin token."""
+
+FIM_TEXTS: dict[str, tuple[str, ...]] = {
+    "prefix": (
+        "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
+        "<|prefix|>",
+    ),
+    "suffix": (
+        "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
+        "<|suffix|>",
+    ),
+    "middle": (
+        "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
+        "<|middle|>",
+    ),
+    "pad": ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"),
+    "repository": ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
+    "separator": ("<|file_sep|>",),
+}  # fmt: skip
+"""Spellings by which llama.cpp knows fill-in-the-middle tokens where the file gives no ids."""
