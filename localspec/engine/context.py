@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -62,6 +63,7 @@ class ContextOptions:
 class Context:
     """A KV cache and the record of what it holds: `tokens`, position by position.
 
+    `busy_s` adds up the seconds spent decoding, to the end of the work on a GPU.
     Raises `LoadError` when it cannot be made (memory, options).
     """
 
@@ -98,6 +100,7 @@ class Context:
         self.tokens: list[int] = []
         self.depth = RollbackDepth("unlimited")
         self._last_pass = 0
+        self.busy_s = 0.0
 
     @property
     def size(self) -> int:
@@ -127,7 +130,10 @@ class Context:
         self._pos[:count] = range(start, start + count)
         self._wanted[:count] = 0
         self._wanted[count - rows : count] = 1
+        begun = time.perf_counter()
         status = native.llama_decode(self._ctx, self._batch)
+        native.llama_synchronize(self._ctx)
+        self.busy_s += time.perf_counter() - begun
         if status != 0:
             # A recurrent state that saw part of the batch cannot be trusted after a cut.
             if self.depth.kind in ("unlimited", "window"):
@@ -137,7 +143,6 @@ class Context:
             if status == 2:
                 raise Aborted("cancelled")
             raise DecodeError(f"llama.cpp could not decode {count} tokens at position {start} (status {status})")
-        native.llama_synchronize(self._ctx)
         self.tokens.extend(tokens)
         self._last_pass = count
         if rows == 0:

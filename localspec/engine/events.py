@@ -66,8 +66,8 @@ class Token:
 class Cycle:
     """One draft and the target pass that judged it, counted after any cut at an end token or stop string.
 
-    `judged` tokens had a verdict (the accepted and the first rejected); `emitted` left the cycle, the resampled or bonus
-    token included. `match_length` is lookup's, 0 for other drafters.
+    `judged` tokens had a verdict (the accepted and the first rejected); `emitted` left the cycle, the resampled or
+    bonus token included. `match_length` is lookup's, 0 for other drafters.
     """
 
     cycle: int

@@ -22,7 +22,7 @@ _LOG_DEBUG = 4
 recent_log: deque[str] = deque(maxlen=200)
 
 
-@native.llama_log_callback
+@native.llama_log_callback  # type: ignore[untyped-decorator]
 def _on_log(level: int, text: bytes, _data: ctypes.c_void_p) -> None:
     if level == _LOG_DEBUG:
         return

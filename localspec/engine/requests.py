@@ -16,8 +16,8 @@ class EngineConfig:
     """What the engine loads, and how. `None` means: choose for this machine.
 
     Paths are of local files; the engine never downloads. `context` is in tokens and holds for target and draft alike.
-    `max_draft_length` sizes the verify pass and the rollback window. `cache_dir` keeps verdicts about this model on this
-    machine (None: nothing is kept). `extra_bufts` off gives up the repacked kernels (see `client.py`).
+    `max_draft_length` sizes the verify pass and the rollback window. `cache_dir` keeps verdicts about this model here
+    (None: nothing is kept). `extra_bufts` off gives up the repacked kernels (see `client.py`).
     """
 
     target: str
@@ -97,7 +97,8 @@ class Request:
     """One answer to make.
 
     `max_tokens` None means: until the text ends or the context is full. `draft_length` None is automatic; a number is
-    used every cycle. `draft_temperature` None is the target's. `keep_control` names control tokens whose spelling is kept in the text (thinking markers).
+    used every cycle. `draft_temperature` None is the target's. `keep_control` names control tokens whose spelling is kept
+    in the text (thinking markers).
     """
 
     prompt: tuple[Segment, ...]

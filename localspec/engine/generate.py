@@ -1,0 +1,332 @@
+"""The loop: draft, verify, truncate, emit. `Engine` owns the models; everything here runs on one thread but `cancel`."""
+
+import secrets
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from localspec.engine.context import Aborted, Context
+from localspec.engine.distribution import Distribution
+from localspec.engine.drafters.lookup import Lookup
+from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.errors import DecodeError, EngineError, PromptTooLong
+from localspec.engine.events import Event, Finished, Kind, Prefill, Reason, Started, Token
+from localspec.engine.llama import AbortFlag
+from localspec.engine.load import load
+from localspec.engine.prompt import PromptEncoder
+from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.engine.sampling import Sampler
+from localspec.engine.strategy import Costs, Proposal, Strategy
+from localspec.engine.tally import Tally
+from localspec.engine.text import TextStream
+from localspec.engine.verify import Verdict, greedy, rejection
+
+PREFILL_CHUNK = 256
+"""Prompt tokens a decode: small enough for progress several times a second, large enough for full speed."""
+
+Rows = NDArray[np.float32]
+
+
+class Engine:
+    """A target, perhaps a draft, and the conversation their caches hold.
+
+    `generate` answers one request at a time; `cancel` may come from any thread. Raises `EngineError` when loading fails.
+    """
+
+    def __init__(self, config: EngineConfig, progress: Callable[[float], None] | None = None) -> None:
+        self._abort = AbortFlag()
+        self._loaded = load(config, self._abort, progress)
+        self._config = config
+        self.info: EngineInfo = self._loaded.info
+        target, draft = self._loaded.target, self._loaded.draft
+        self._encoder = PromptEncoder(target.model)
+        self._costs = Costs(draft.model.size / max(1, target.model.size) if draft else 1.0)
+        self._lookup = Lookup()
+        self._model_drafter: ModelDrafter | None = None
+        if draft is not None:
+            size = target.model.vocab_size
+            unset = Sampler(Request(prompt=()).sampling, size)
+            self._model_drafter = ModelDrafter(draft, size, unset, np.random.default_rng(0))
+
+    def cancel(self) -> None:
+        """End the answer in progress, also in the middle of a decode. From any thread."""
+        self._abort.is_set = True
+
+    def count(self, prompt: Sequence[Segment]) -> int:
+        """Tokens of a prompt, the begin token included."""
+        return len(self._encoder.encode(prompt))
+
+    def generate(self, request: Request) -> Iterator[Event]:
+        """Answer one request; the events are in `events.py`. Raises `EngineError` when it cannot be answered."""
+        self._abort.is_set = False
+        answer = _Answer(self, request)
+        yield answer.started
+        yield from answer.run()
+
+    def close(self) -> None:
+        """Give back all native memory."""
+        self._loaded.close()
+
+
+@dataclass(slots=True)
+class _Run:
+    """Where an answer stands: what was emitted after `prompt`, and why it ended."""
+
+    history: list[int]
+    prompt: int
+    text: list[str]
+    reason: Reason | None = None
+
+    @property
+    def emitted(self) -> int:
+        return len(self.history) - self.prompt
+
+
+class _Answer:
+    """One request from prompt to end."""
+
+    def __init__(self, engine: Engine, request: Request) -> None:
+        self._engine = engine
+        self._request = request
+        loaded = engine._loaded
+        self._target: Context = loaded.target
+        self._model = loaded.target.model
+        self._ids = engine._encoder.encode(request.prompt)
+        self._begun = time.perf_counter()
+        self._check()
+        seed = request.seed if request.seed is not None else secrets.randbits(32)
+        self._rng = np.random.default_rng(seed)
+        try:
+            self._sampler = Sampler(request.sampling, self._model.vocab_size)
+            self._stream = TextStream(request.stop)
+        except ValueError as error:
+            raise EngineError(str(error)) from None
+        self._keep_control = {
+            token for text in request.keep_control if (token := self._model.special_tokens.get(text)) is not None
+        }
+        mode = "off" if self._target.depth.kind == "none" else request.speculate
+        drafter = engine._model_drafter
+        if drafter is not None:
+            settings = request.sampling
+            if request.draft_temperature is not None:
+                settings = replace(settings, temperature=request.draft_temperature)
+            drafter.sampler, drafter.rng = Sampler(settings, self._model.vocab_size), self._rng
+        self._strategy = Strategy(mode, request.draft_length, engine._costs, engine._lookup, drafter)
+        self._tally = Tally(len(self._ids), self._begun)
+        self.started = Started(
+            target=engine.info.target,
+            draft=engine.info.draft,
+            speculate=mode,
+            verify=request.verify,
+            # With drafting, which tokens share a pass depends on timing, and the pass's width on rounding.
+            reproducible=mode == "off" and (self._sampler.greedy or request.seed is not None),
+            context=self._target.size,
+            threads=engine.info.threads,
+            seed=seed,
+            prompt_tokens=len(self._ids),
+        )
+
+    def _check(self) -> None:
+        request, size = self._request, self._target.size
+        if not self._ids:
+            raise EngineError("the prompt is empty")
+        if len(self._ids) > size:
+            raise PromptTooLong(
+                f"the prompt has {len(self._ids)} tokens, {len(self._ids) - size} more than the context of {size} holds"
+            )
+        if request.speculate == "draft" and self._engine._model_drafter is None:
+            raise EngineError("no draft model is loaded; load one, or speculate with lookup")
+        longest = self._engine._config.max_draft_length
+        if request.draft_length is not None and not 1 <= request.draft_length <= longest:
+            raise EngineError(f"the draft length must be between 1 and {longest}, not {request.draft_length}")
+        if request.max_tokens is not None and request.max_tokens < 1:
+            raise EngineError(f"max_tokens must be 1 or more, not {request.max_tokens}")
+
+    def run(self) -> Iterator[Event]:
+        """Prefill, then cycles until something ends the answer; a cancel at any point is one of the ends."""
+        run = _Run(list(self._ids), len(self._ids), [])
+        try:
+            row = yield from self._prefill()
+            self._strategy.begin(self._ids)
+            law = self._law(row, run.history)
+            now = time.perf_counter()
+            self._tally.first = now
+            yield from self._emit(run, [law.argmax if law.is_one_hot else law.sample(self._rng)], ["plain"], None, 0)
+            while run.reason is None:
+                yield from self._cycle(run)
+        except Aborted:
+            run.reason = "cancelled"
+        yield from self._release(run, self._stream.finish())
+        middle = run.prompt + run.emitted // 2
+        plain_ms = self._engine._costs.plain.baseline_ms(middle, self._begun)
+        stats = self._tally.stats(plain_ms, "measured", drafting=self._strategy.drafts)
+        yield Finished(run.reason, "".join(run.text), stats)
+
+    # -- prefill -----------------------------------------------------------------------------------------------------
+
+    def _prefill(self) -> Generator[Event, None, NDArray[np.float32]]:
+        """Bring the target to the prompt and return the last row of logits; the shared prefix is reused."""
+        try:
+            return (yield from self._feed_prompt())
+        except DecodeError:
+            # What was reused may be at fault: once more from an empty cache.
+            self._target.clear()
+            return (yield from self._feed_prompt())
+
+    def _feed_prompt(self) -> Generator[Event, None, NDArray[np.float32]]:
+        target, ids = self._target, self._ids
+        # The last prompt token is decoded again even when it is there: its logits are wanted.
+        shared = min(common_prefix(target.tokens, ids), len(ids) - 1)
+        reused = self._tally.prompt_reused = target.truncate(shared)
+        yield Prefill(reused, len(ids), reused)
+        rows = np.empty((0, 0), np.float32)
+        chunk = min(PREFILL_CHUNK, target.options.batch)
+        for start in range(reused, len(ids), chunk):
+            end = min(start + chunk, len(ids))
+            rows = self._decode(ids[start:end], 1 if end == len(ids) else 0)
+            yield Prefill(end, len(ids), reused)
+        row: NDArray[np.float32] = rows[-1]
+        return row
+
+    def _decode(self, tokens: Sequence[int], rows: int) -> Rows:
+        if self._engine._abort.is_set:
+            raise Aborted("cancelled")
+        return self._target.decode(tokens, rows)
+
+    def _law(self, row: NDArray[np.float32], history: Sequence[int]) -> Distribution:
+        return self._sampler.distribution(row, history)
+
+    # -- one cycle ---------------------------------------------------------------------------------------------------
+
+    def _limit(self, run: _Run) -> int:
+        """The longest draft this cycle may have: room, batch, rollback and the tokens still wanted bound it."""
+        target = self._target
+        bounds = [target.room - 1, target.options.batch - 1, target.options.outputs - 1]
+        if self._request.max_tokens is not None:
+            bounds.append(self._request.max_tokens - run.emitted - 1)
+        if target.depth.kind == "last_pass":
+            bounds.append(target.depth.tokens)
+        return max(0, min(bounds))
+
+    def _cycle(self, run: _Run) -> Iterator[Event]:
+        target, strategy = self._target, self._strategy
+        if target.room < 1:
+            run.reason = "context_full"
+            return
+        history = run.history
+        before = len(history)
+        drafting = self._draft_seconds()
+        proposal = strategy.propose(history, self._limit(run), time.perf_counter())
+        draft = proposal.draft
+        draft_s = self._draft_seconds() - drafting
+
+        verifying = target.busy_s
+        rows = self._decode([history[-1], *draft.tokens], 1 + len(draft.tokens))
+        verify_s = target.busy_s - verifying
+
+        verdict = self._verify(proposal, rows, history)
+        chosen = [*draft.tokens[: verdict.accepted], verdict.token]
+        kinds: list[Kind] = ["accepted"] * verdict.accepted
+        kinds.append(
+            "plain" if not draft.tokens else "bonus" if verdict.accepted == len(draft.tokens) else "resampled"
+        )
+        # The accepted tokens are in the cache, the last one chosen is not; a cut takes away more.
+        yield from self._emit(run, chosen, kinds, proposal, self._tally.cycles + 1)
+        self._restore(history, min(before + verdict.accepted, len(history)))
+
+        emitted = history[before:]
+        accepted = min(verdict.accepted, len(emitted))
+        # A rejection counts when the run was not cut before it.
+        rejected = verdict.accepted < len(draft.tokens) and accepted == verdict.accepted
+        judged = accepted + int(rejected)
+        now = time.perf_counter()
+        strategy.costs.learn_pass(before, 1 + len(draft.tokens), verify_s, now)
+        if proposal.drafter == "draft":
+            strategy.costs.learn_draft(before, len(draft.tokens), draft_s)
+        strategy.learn(proposal, judged, accepted, emitted)
+        yield self._tally.cycle(
+            drafter=proposal.drafter,
+            proposed=len(draft.tokens),
+            proposed_text=self._spell(draft.tokens),
+            judged=judged,
+            accepted=accepted,
+            emitted=len(emitted),
+            draft_s=draft_s,
+            verify_s=verify_s,
+            match_length=draft.match_length,
+            now=now,
+        )
+
+    def _verify(self, proposal: Proposal, rows: Rows, history: list[int]) -> Verdict:
+        """Judge the draft; row i is scored with the history that includes the i draft tokens before it."""
+        tokens = proposal.draft.tokens
+        before = len(history)
+
+        def seen(i: int) -> list[int]:
+            history.extend(tokens[len(history) - before : i])
+            return history
+
+        try:
+            if self._sampler.greedy:
+                return greedy(tokens, lambda i: self._sampler.argmax(rows[i], seen(i)))
+            return rejection(tokens, proposal.draft.probs, lambda i: self._law(rows[i], seen(i)), self._rng)
+        finally:
+            del history[before:]
+
+    def _restore(self, history: Sequence[int], keep: int) -> None:
+        """Cut the target back to the first `keep` tokens of the history, decoding again what cannot be cut to."""
+        kept = self._target.truncate(keep)
+        for start in range(kept, keep, PREFILL_CHUNK):
+            self._decode(history[start : min(start + PREFILL_CHUNK, keep)], 0)
+
+    # -- emitting ----------------------------------------------------------------------------------------------------
+
+    def _emit(
+        self, run: _Run, tokens: Sequence[int], kinds: Sequence[Kind], proposal: Proposal | None, cycle: int
+    ) -> Iterator[Event]:
+        """Emit a run of chosen tokens, cut at an end token, a completed stop string or the wanted number."""
+        now = time.perf_counter() - self._begun
+        for token, kind in zip(tokens, kinds, strict=True):
+            if token in self._model.end_tokens:
+                run.reason = "end_of_text"
+                return
+            run.history.append(token)
+            self._tally.token(kind)
+            kept = token in self._keep_control
+            event = Token(token, "", kind, proposal.drafter if proposal else "none", cycle, now, kept)
+            yield from self._release(run, self._stream.push(event, self._model.piece(token, special=kept)))
+            if self._stream.stopped:
+                run.reason = "stop"
+                return
+            if run.emitted == self._request.max_tokens:
+                run.reason = "max_tokens"
+                return
+
+    def _release(self, run: _Run, tokens: Sequence[Token]) -> Iterator[Event]:
+        for token in tokens:
+            run.text.append(token.text)
+            yield token
+
+    def _draft_seconds(self) -> float:
+        drafter = self._engine._model_drafter
+        return drafter.context.busy_s if drafter is not None else 0.0
+
+    def _spell(self, tokens: Sequence[int]) -> str:
+        return b"".join(self._model.piece(token) for token in tokens).decode("utf-8", "replace")
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two sequences share at their start."""
+    end = min(len(first), len(second))
+    # Halving finds the difference with a few fast list comparisons instead of a loop over every token.
+    low, high = 0, end
+    while low < high:
+        middle = (low + high + 1) // 2
+        if list(first[low:middle]) == list(second[low:middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low

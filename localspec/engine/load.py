@@ -1,0 +1,207 @@
+"""From an `EngineConfig` to loaded models with their contexts, and the facts about them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from localspec.engine import machine
+from localspec.engine.context import Context, ContextOptions, RollbackDepth
+from localspec.engine.errors import EngineError, LoadError
+from localspec.engine.llama import AbortFlag, Model, gpus, start_library
+from localspec.engine.memo import Memo
+from localspec.engine.probe import probe_rollback
+from localspec.engine.requests import EngineConfig, EngineInfo, FlashAttention
+
+RECURRENT_ROLLBACK = 8
+"""Snapshots kept of a recurrent state: each costs as much memory as the state itself."""
+
+MAX_VOCAB_DIFFERENCE = 128
+"""Padding rows by which two vocabularies may differ and still be one (llama.cpp's own limit)."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What an engine works with. `draft` is the draft model's context."""
+
+    target: Context
+    draft: Context | None
+    info: EngineInfo
+
+    def close(self) -> None:
+        for context in (self.target, self.draft):
+            if context is not None:
+                context.close()
+                context.model.close()
+
+
+def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], None] | None) -> Loaded:
+    """Load target and draft. `progress` gets the fraction done; the abort flag ends a load. Raises `EngineError`."""
+    begun = time.monotonic()
+    library = start_library()
+    paths = [config.target] if config.draft is None else [config.target, config.draft]
+    for path in paths:
+        check_readable(path)
+    sizes = [Path(path).stat().st_size for path in paths]
+    notices: list[str] = []
+    layers = _gpu_layers(config, paths, sizes)
+    models: list[Model] = []
+    contexts: list[Context] = []
+    try:
+        for i, path in enumerate(paths):
+            done, share = sum(sizes[:i]) / sum(sizes), sizes[i] / sum(sizes)
+
+            def report(fraction: float, done: float = done, share: float = share) -> bool:
+                if progress is not None:
+                    progress(done + share * fraction)
+                return not abort.is_set
+
+            models.append(
+                Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, progress=report)
+            )
+        _check_vocabularies(models)
+        if models[0].has_encoder:
+            raise LoadError(f"{config.target} is an encoder-decoder model, which localspec cannot run yet")
+        size = config.context or machine.choose_context(
+            models[0].train_context, sum(m.kv_bytes_per_token(config.kv_type) for m in models), machine.free_memory()
+        )
+        threads = config.threads or machine.default_threads()
+        flash = _flash(config, on_gpu=any(layers))
+        for model in models:
+            is_target = model is models[0]
+            longest = config.max_draft_length
+            options = ContextOptions(
+                context=size,
+                batch=min(config.batch, max(size, longest + 1)),
+                # A draft is read one row at a time; the probe and the target's verify pass need the width of a cycle.
+                outputs=longest + 1 if is_target else RECURRENT_ROLLBACK + 1,
+                threads=threads,
+                kv_type=config.kv_type,
+                flash_attn=flash,
+                swa_full=config.swa_full,
+                rollback=min(longest, RECURRENT_ROLLBACK),
+            )
+            context = Context(model, options, abort)
+            contexts.append(context)
+            context.depth = _remembered_depth(config, context, on_gpu=any(layers))
+    except BaseException as error:
+        for context in contexts:
+            context.close()
+        for model in models:
+            model.close()
+        if abort.is_set and isinstance(error, EngineError):
+            raise EngineError("loading was cancelled") from None
+        raise
+    target, draft = contexts[0], contexts[1] if len(contexts) > 1 else None
+    if target.depth.kind == "none":
+        notices.append("This model's cache cannot be cut back, so it runs without drafting.")
+    if draft is not None and draft.depth.kind in ("none", "last_pass"):
+        notices.append("The draft model's cache cannot be cut back far enough; only lookup drafts.")
+        draft.close()
+        draft.model.close()
+        draft = None
+    if models[0].train_context and size > models[0].train_context:
+        notices.append(f"The context of {size} tokens is longer than the {models[0].train_context} this model knows.")
+    info = _info(config, target, draft, layers, flash, library, time.monotonic() - begun, tuple(notices))
+    return Loaded(target, draft, info)
+
+
+def check_readable(path: str) -> None:
+    """Raise `LoadError`, in words, for what is no GGUF file that can be read."""
+    file = Path(path)
+    try:
+        if file.is_dir():
+            raise LoadError(f"{path} is a folder, not a model file")
+        with file.open("rb") as opened:
+            magic = opened.read(4)
+    except FileNotFoundError:
+        raise LoadError(f"{path} does not exist") from None
+    except OSError as error:
+        raise LoadError(f"cannot read {path}: {error.strerror}") from None
+    if magic != b"GGUF":
+        raise LoadError(f"{path} is not a GGUF model file")
+
+
+def _check_vocabularies(models: list[Model]) -> None:
+    """A last guard against indexing outside a vocabulary; the pair rules proper belong to the model menu."""
+    if len(models) == 2 and abs(models[0].vocab_size - models[1].vocab_size) > MAX_VOCAB_DIFFERENCE:
+        sizes = " and ".join(str(model.vocab_size) for model in models)
+        raise LoadError(f"target and draft do not share a vocabulary ({sizes} tokens)")
+
+
+def _flash(config: EngineConfig, *, on_gpu: bool) -> FlashAttention:
+    """On a CPU flash attention makes wide passes several times dearer with context; a quantised V cache needs it."""
+    if config.flash_attn != "auto" or on_gpu:
+        return config.flash_attn
+    return "off" if config.kv_type in ("f32", "f16", "bf16") else "on"
+
+
+def _gpu_layers(config: EngineConfig, paths: list[str], sizes: list[int]) -> list[int]:
+    """Layers on the GPU for target and draft: what was asked for, else what fits, the draft first."""
+    asked = [config.gpu_layers, config.draft_gpu_layers][: len(paths)]
+    devices = gpus()
+    if not devices:
+        return [0] * len(paths)
+    counts = []
+    for path in paths:
+        header = Model(path, vocab_only=True)
+        counts.append(header.layers + 1)
+        header.close()
+    shares = machine.share_gpu(sum(d.free for d in devices), list(zip(sizes, counts, strict=True))[::-1])[::-1]
+    return [share if wanted is None else wanted for wanted, share in zip(asked, shares, strict=True)]
+
+
+def _remembered_depth(config: EngineConfig, context: Context, *, on_gpu: bool) -> RollbackDepth:
+    """The rollback depth, probed once for a file, its settings and this library."""
+    memo = Memo(Path(config.cache_dir) / "rollback.json" if config.cache_dir else None)
+    file = Path(context.model.path)
+    facts = (
+        start_library(), file.name, file.stat().st_size, file.stat().st_mtime_ns,
+        context.options.swa_full, context.rollback_slots, on_gpu, context.size < 64,
+    )  # fmt: skip
+    key = sha256(repr(facts).encode()).hexdigest()[:24]
+    known = memo.get(key)
+    if isinstance(known, list) and len(known) == 2:
+        return RollbackDepth(known[0], known[1])
+    depth = probe_rollback(context, exact=not on_gpu)
+    memo.put(key, [depth.kind, depth.tokens])
+    return depth
+
+
+def _info(
+    config: EngineConfig,
+    target: Context,
+    draft: Context | None,
+    layers: list[int],
+    flash: FlashAttention,
+    library: str,
+    load_s: float,
+    notices: tuple[str, ...],
+) -> EngineInfo:
+    model = target.model
+    spelled = {"bos": model.bos, "eos": model.eos}
+    return EngineInfo(
+        target=Path(config.target).name,
+        draft=Path(config.draft).name if config.draft and draft else None,
+        context=target.size,
+        train_context=model.train_context,
+        threads=target.options.threads,
+        gpu_layers=layers[0],
+        draft_gpu_layers=layers[1] if len(layers) > 1 else 0,
+        flash_attn=flash,
+        vocab_size=model.vocab_size,
+        chat_template=model.chat_template,
+        special_tokens={
+            role: model.piece(token, special=True).decode("utf-8", "replace")
+            for role, token in spelled.items()
+            if token is not None
+        },
+        rollback=str(target.depth),
+        has_encoder=model.has_encoder,
+        mtp_layers=model.mtp_layers,
+        fim_tokens=model.fim_tokens,
+        library=library,
+        load_s=load_s,
+        notices=notices,
+    )

@@ -1,0 +1,49 @@
+"""Prompt segments to tokens: special tokens come from trusted text only, and the begin token stands once."""
+
+import re
+from collections.abc import Iterable
+
+from localspec.engine.llama import Model
+from localspec.engine.requests import Segment
+
+
+class PromptEncoder:
+    """Tokenises prompts for one model.
+
+    Trusted text is split at the spellings of control tokens, as llama.cpp does; what lies between two of them, whoever
+    wrote it, is tokenised in one piece without recognising specials. So a prompt whose untrusted parts spell no control
+    token gets the very tokens of the whole string.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        spellings = sorted(model.special_tokens, key=len, reverse=True)
+        self._special = re.compile("|".join(map(re.escape, spellings))) if spellings else None
+
+    def encode(self, prompt: Iterable[Segment]) -> list[int]:
+        """Token ids; the begin token is put first when the vocabulary wants one and the text brings none."""
+        model = self._model
+        ids: list[int] = []
+        plain: list[str] = []
+
+        def flush() -> None:
+            text = "".join(plain)
+            plain.clear()
+            if text:
+                ids.extend(model.tokenize(text))
+
+        for segment in prompt:
+            if not segment.trusted or self._special is None:
+                plain.append(segment.text)
+                continue
+            start = 0
+            for match in self._special.finditer(segment.text):
+                plain.append(segment.text[start : match.start()])
+                flush()
+                ids.append(model.special_tokens[match.group()])
+                start = match.end()
+            plain.append(segment.text[start:])
+        flush()
+        if model.add_bos and model.bos is not None and ids[:1] != [model.bos]:
+            ids.insert(0, model.bos)
+        return ids

@@ -1,0 +1,136 @@
+"""What is drafted this cycle: the mode a person chose, the drafters at hand, and the controller's estimates."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from localspec.engine.controller import Controller, Offer
+from localspec.engine.cost import PassCost, PlainSpeed
+from localspec.engine.drafters.base import Draft
+from localspec.engine.drafters.lookup import Lookup
+from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.events import DrafterName
+from localspec.engine.requests import Speculate
+
+NOTHING = Draft(())
+
+PATIENCE = 0.4
+"""The draft model goes on while it believes at least so much that all its tokens so far stand: below it a further token
+costs more than it is likely to return on every curve measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """This cycle's draft, who made it, and the free guesses that were offered but not used."""
+
+    drafter: DrafterName
+    draft: Draft
+    offer: Offer | None = None
+    unused: tuple[tuple[Offer, int], ...] = ()
+
+
+PLAIN = Proposal("none", NOTHING)
+
+
+class Costs:
+    """What this machine was seen to cost with these models: kept over the answers of an engine."""
+
+    def __init__(self, draft_prior: float) -> None:
+        self.plain = PlainSpeed()
+        self.passes = PassCost()
+        self._draft_prior = draft_prior
+        self._draft: deque[float] = deque(maxlen=9)
+
+    def learn_pass(self, context: int, width: int, seconds: float, now: float) -> None:
+        """A target pass of `width` tokens at `context` tokens took `seconds`."""
+        if width == 1:
+            self.plain.learn(context, seconds * 1000, now)
+        elif plain := self.plain.ms(context):
+            self.passes.learn(width, seconds * 1000 / plain)
+
+    def learn_draft(self, context: int, tokens: int, seconds: float) -> None:
+        if tokens and (plain := self.plain.ms(context)):
+            self._draft.append(seconds * 1000 / tokens / plain)
+
+    @property
+    def draft_token(self) -> float:
+        """A draft token relative to a plain pass: measured, before that the ratio of the models' sizes."""
+        return median(self._draft) if self._draft else self._draft_prior
+
+
+class Strategy:
+    """One answer's drafting. `fixed` is a draft length for every cycle; None lets the controller choose."""
+
+    def __init__(
+        self, mode: Speculate, fixed: int | None, costs: Costs, lookup: Lookup, model: ModelDrafter | None
+    ) -> None:
+        self.costs = costs
+        self._fixed = fixed
+        self._lookup = lookup if mode in ("auto", "lookup") else None
+        self._model = model if mode in ("auto", "draft") else None
+        self._lazy_model = mode == "auto"
+        self._controller = Controller(costs.passes)
+        if self._model is not None:
+            self._model.patience = 0.0 if fixed else PATIENCE
+
+    @property
+    def drafts(self) -> bool:
+        """Anything at all may be drafted."""
+        return self._lookup is not None or self._model is not None
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """The prompt is known. In `auto` the draft model waits until it is first asked: its prefill may never pay."""
+        if self._lookup is not None:
+            self._lookup.begin(prompt)
+        if self._model is not None and not self._lazy_model:
+            self._model.begin(prompt)
+
+    def propose(self, history: Sequence[int], limit: int, now: float) -> Proposal:
+        """At most `limit` tokens to follow `history`; nothing when a plain pass is better, or due for the baseline."""
+        if limit < 1 or not self.drafts or self.costs.plain.wanted(len(history), now):
+            return PLAIN
+        return self._propose_fixed(history, min(limit, self._fixed)) if self._fixed else self._choose(history, limit)
+
+    def _propose_fixed(self, history: Sequence[int], length: int) -> Proposal:
+        if self._lookup is not None:
+            draft = self._lookup.draft(history, length)
+            if draft.tokens:
+                return Proposal("lookup", draft)
+        if self._model is not None:
+            draft = self._model.draft(history, length)
+            if draft.tokens:
+                return Proposal("draft", draft)
+        return PLAIN
+
+    def _choose(self, history: Sequence[int], limit: int) -> Proposal:
+        offers: list[Offer] = []
+        found = NOTHING
+        if self._lookup is not None:
+            found = self._lookup.draft(history, limit)
+            if found.tokens:
+                offers.append(Offer("lookup", len(found.tokens), evidence=found.match_length))
+        if self._model is not None:
+            offers.append(Offer("draft", limit, token_cost=self.costs.draft_token))
+        choice = self._controller.choose(offers, limit)
+        offer = offers[choice.offer] if choice else None
+        unused = tuple((o, found.tokens[0]) for o in offers if o.drafter == "lookup" and o is not offer)
+        if choice is None or offer is None:
+            return Proposal("none", NOTHING, None, unused)
+        if offer.drafter == "lookup":
+            # Which tokens lookup proposes depends on the history alone, so cutting them biases nothing.
+            return Proposal("lookup", Draft(found.tokens[: choice.length], None, found.match_length), offer)
+        assert self._model is not None
+        draft = self._model.draft(history, choice.length)
+        return Proposal("draft" if draft.tokens else "none", draft, offer, unused)
+
+    def learn(self, proposal: Proposal, judged: int, accepted: int, emitted: Sequence[int]) -> None:
+        """The target judged the proposal; `emitted` tokens left the cycle."""
+        if proposal.offer is not None:
+            self._controller.learn(proposal.offer, judged, accepted)
+        for offer, guess in proposal.unused:
+            if emitted:
+                self._controller.learn(offer, 1, int(guess == emitted[0]))
+        self._controller.emitted(len(emitted))
+        if self._lookup is not None:
+            self._lookup.accept(emitted)
