@@ -121,7 +121,7 @@ class Controller:
         return best
 
     def _probe(self, offers: Sequence[Offer], limit: int) -> Choice | None:
-        """Rarely ask a drafter that cannot be judged for free, if its best case would pay; less often at each failure."""
+        """Rarely ask a drafter that cannot be judged for free, if its best case pays; less often at each failure."""
         if self._since_probe < self._probe_after or limit < 3:
             return None
         for number, offer in enumerate(offers):

@@ -1,4 +1,4 @@
-"""The loop: draft, verify, truncate, emit. `Engine` owns the models; everything here runs on one thread but `cancel`."""
+"""The loop: draft, verify, truncate, emit. `Engine` owns the models; all of it runs on one thread but `cancel`."""
 
 import secrets
 import time
@@ -33,7 +33,7 @@ Rows = NDArray[np.float32]
 class Engine:
     """A target, perhaps a draft, and the conversation their caches hold.
 
-    `generate` answers one request at a time; `cancel` may come from any thread. Raises `EngineError` when loading fails.
+    `generate` answers one request at a time; `cancel` may come from any thread. Raises `EngineError` when it cannot load.
     """
 
     def __init__(self, config: EngineConfig, progress: Callable[[float], None] | None = None) -> None:
@@ -230,9 +230,7 @@ class _Answer:
         verdict = self._verify(proposal, rows, history)
         chosen = [*draft.tokens[: verdict.accepted], verdict.token]
         kinds: list[Kind] = ["accepted"] * verdict.accepted
-        kinds.append(
-            "plain" if not draft.tokens else "bonus" if verdict.accepted == len(draft.tokens) else "resampled"
-        )
+        kinds.append("plain" if not draft.tokens else "bonus" if verdict.accepted == len(draft.tokens) else "resampled")
         # The accepted tokens are in the cache, the last one chosen is not; a cut takes away more.
         yield from self._emit(run, chosen, kinds, proposal, self._tally.cycles + 1)
         self._restore(history, min(before + verdict.accepted, len(history)))

@@ -57,9 +57,7 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
                     progress(done + share * fraction)
                 return not abort.is_set
 
-            models.append(
-                Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, progress=report)
-            )
+            models.append(Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, progress=report))
         _check_vocabularies(models)
         if models[0].has_encoder:
             raise LoadError(f"{config.target} is an encoder-decoder model, which localspec cannot run yet")

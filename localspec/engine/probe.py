@@ -1,8 +1,8 @@
 """How far a context can really be cut back, found by behaviour: the library's answer alone is not the truth.
 
-The loop decodes a pass of 1 + K tokens, keeps some and removes the rest. The probe does that twice with identical shapes
-and different removed tokens, then decodes the same continuation: when the removal worked, nothing of the removed tokens
-is left and the logits are equal to the last bit; a state left behind, or a removal that does nothing, is a difference.
+The loop decodes a pass of 1 + K tokens, keeps some and removes the rest. The probe does that twice with identical
+shapes and different removed tokens, then decodes the same continuation: when the removal worked, nothing of the removed
+tokens is left and the logits are equal to the last bit; a state left behind, or a removal that does nothing, shows.
 """
 
 import numpy as np

@@ -97,8 +97,8 @@ class Request:
     """One answer to make.
 
     `max_tokens` None means: until the text ends or the context is full. `draft_length` None is automatic; a number is
-    used every cycle. `draft_temperature` None is the target's. `keep_control` names control tokens whose spelling is kept
-    in the text (thinking markers).
+    used every cycle. `draft_temperature` None is the target's. `keep_control` names control tokens whose spelling is
+    kept in the text (thinking markers).
     """
 
     prompt: tuple[Segment, ...]

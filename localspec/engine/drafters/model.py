@@ -27,9 +27,7 @@ class ModelDrafter:
         self.sampler, self.rng = sampler, rng
         self.patience = 0.0
         self._vocab = min(target_vocab, context.model.vocab_size)
-        self._padded = (
-            np.full(target_vocab, -np.inf, np.float32) if target_vocab != context.model.vocab_size else None
-        )
+        self._padded = np.full(target_vocab, -np.inf, np.float32) if target_vocab != context.model.vocab_size else None
         self._agreed = 0
 
     def begin(self, tokens: Sequence[int]) -> None:
