@@ -63,11 +63,9 @@ class Distribution:
         """A token drawn by inverting the cumulative sum at one uniform; never one of probability 0."""
         uniform = rng.random()
         cumulative = self.probs.cumsum()
-        # "right" finds the first sum above the point, and a sum only grows at a positive probability.
-        at = int(cumulative.searchsorted(uniform * cumulative[-1], side="right"))
-        if at == len(cumulative):
-            at = int(self.probs.nonzero()[0][-1])
-        return self._token(at)
+        # "right" finds the first sum above the point, and a sum only grows at a positive probability. There is one: a
+        # number below 1 times the last sum is below it, rounded too.
+        return self._token(int(cumulative.searchsorted(uniform * cumulative[-1], side="right")))
 
     def excess(self, other: "Distribution") -> "Distribution | None":
         """max(0, self - other), normalised: what of self other does not cover. None when nothing is left."""
