@@ -1,4 +1,4 @@
-"""Do a target and a draft belong together? The rules of llama.cpp (`common_speculative_are_compatible`), on the headers.
+"""Do a target and a draft belong together? llama.cpp's rules (`common_speculative_are_compatible`), on the headers.
 
 A draft proposes token ids, so both models must mean the same text by an id: same kind of tokenizer, same begin and end
 token where one is added to prompts, sizes that differ by no more than padding does, and equal texts from id 5 on (the
@@ -8,7 +8,6 @@ first ids are special tokens, which families spell differently).
 import hashlib
 import json
 import math
-import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ MAX_SIZE_DIFFERENCE = 128
 FIRST_COMPARED = 5
 
 LARGEST_DRAFT = 0.6
-"""Largest proposed draft, as a share of the bytes the target reads per token: with less to gain, drafting cannot pay."""
+"""Largest proposed draft, as a share of the bytes the target reads per token: a larger one cannot pay."""
 
 USUAL_DRAFT = 0.1
 """The share the published pairs centre on (0.03 to 0.4): smaller guesses worse, larger costs more."""
@@ -36,7 +35,7 @@ _CACHE_VERSION = 1
 class PairVerdict:
     """Whether two models can be a pair, and why not. `reason` is a sentence without a full stop. `token_id` is the
     first id from 5 on whose texts differ, with both texts as stored (made printable), also when an earlier rule broke
-    already. `padding` counts the ids only one of the two has: never to be drafted. `note` is for the person, or empty."""
+    already. `padding` counts the ids only one of the two has: never to be drafted. `note` is for the person, if any."""
 
     compatible: bool
     rule: Rule | None
@@ -98,9 +97,11 @@ def plausible(target: Header, draft: Header) -> bool:
 
 
 def propose_drafts(target: Header, candidates: Iterable[Header], cache_dir: Path | None = None) -> list[Proposal]:
-    """Those of `candidates` (headers, tokens not needed) that can draft for `target` and are much smaller, best first:
-    same architecture, then nearest to the usual share. Files that cannot be read are left out. A draft must forget
-    rejected tokens, so recurrent models and hybrids are not proposed."""
+    """Those of `candidates` (from `read_model`, tokens not needed) that can draft for `target` and are much smaller.
+
+    Best first: same architecture, then nearest to the usual share. Files that cannot be read are left out. A draft must
+    forget rejected tokens, so recurrent models and hybrids are not proposed.
+    """
     found: list[Proposal] = []
     reads = bytes_per_token(target)
     for candidate in candidates:
@@ -121,8 +122,7 @@ def propose_drafts(target: Header, candidates: Iterable[Header], cache_dir: Path
 
 
 def bytes_per_token(header: Header) -> int:
-    """Bytes of weights one decoded token reads: of a mixture's experts only those in use; the tensor bytes of this file
-    where the model is split."""
+    """Bytes of weights one decoded token reads: of a mixture's experts only those in use."""
     if not header.expert_count or not header.expert_used_count:
         return header.tensor_bytes
     experts = sum(t.size for t in header.tensors if "_exps." in t.name)
@@ -171,9 +171,10 @@ def _first_difference(target: list[bytes], draft: list[bytes]) -> int | None:
 
 
 def _agreement(target: Header, padding: int) -> str:
+    kind = plain(target.vocabulary_type, 40)
     text = (
-        f"the vocabularies agree: {plain(target.vocabulary_type, 40)}, {target.vocab_size:,} tokens, same begin and end "
-        f"rules, equal texts from id {FIRST_COMPARED} on"
+        f"the vocabularies agree: {kind}, {target.vocab_size:,} tokens, same begin and end rules, equal texts from "
+        f"id {FIRST_COMPARED} on"
     )
     return text + (f" ({padding} padding tokens ignored)" if padding else "")
 
@@ -202,7 +203,7 @@ def _record(cache_dir: Path, target: Path, draft: Path) -> Path | None:
 
 
 def _load(record: Path) -> PairVerdict | None:
-    """A kept verdict; None when there is none or it cannot be understood, which costs only the time to make it again."""
+    """A kept verdict; None when there is none or it cannot be understood: it is made again."""
     try:
         return PairVerdict(**json.loads(record.read_text("utf-8")))
     except (OSError, ValueError, TypeError):
@@ -214,6 +215,6 @@ def _save(record: Path, verdict: PairVerdict) -> None:
         record.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=record.parent, delete=False, encoding="utf-8") as file:
             json.dump(asdict(verdict), file)
-        os.replace(file.name, record)
+        Path(file.name).replace(record)
     except OSError:
         return
