@@ -1,0 +1,47 @@
+"""The `--json` lines: one event a line, field names as scripts rely on them, written at once."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from localspec.chat.splitting import Part
+from localspec.engine.events import Cycle, Finished, Started
+
+
+def emit(line: dict[str, Any]) -> None:
+    """Writes one line to stdout. ASCII only, so no console's encoding and no control character gets in the way."""
+    sys.stdout.write(json.dumps(line, ensure_ascii=True, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def start(event: Started) -> dict[str, Any]:
+    return {"type": "start", **asdict(event)}
+
+
+def token(part: Part) -> dict[str, Any]:
+    """`text` is the token's share of the answer; `thought`, when there is any, its share of the thoughts."""
+    event = part.token
+    line: dict[str, Any] = {
+        "type": "token",
+        "id": event.id,
+        "text": part.text,
+        "kind": event.kind,
+        "drafter": event.drafter,
+        "cycle": event.cycle,
+        "t": round(event.t, 6),
+    }
+    return {**line, "thought": part.thought} if part.thought else line
+
+
+def cycle(event: Cycle) -> dict[str, Any]:
+    return {"type": "cycle", **asdict(event)}
+
+
+def end(event: Finished, text: str, thoughts: str) -> dict[str, Any]:
+    line = {"type": "end", "reason": event.reason, "text": text, "stats": asdict(event.stats)}
+    return {**line, "thought": thoughts} if thoughts else line
+
+
+def error(title: str, message: str) -> dict[str, Any]:
+    return {"type": "error", "title": title, "message": message}

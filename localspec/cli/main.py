@@ -1,0 +1,109 @@
+"""The `localspec` command. Sub-commands are imported when they are called: help answers at once."""
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from localspec import __version__, paths
+from localspec.cli.errors import FAILED, INTERRUPTED, USAGE, reason_of
+from localspec.cli.terminal import one_line, say, write_quietly
+
+COMMANDS = {
+    "run": ("localspec.cli.run:run", "Answer one prompt on stdout; piped text is read as input."),
+    "demo": ("localspec.cli.demo:demo", "Decode one code edit plainly and speculatively, and compare."),
+    "models": ("localspec.cli.models:group", "List, fetch, check and find model files."),
+    "doctor": ("localspec.cli.doctor:doctor", "Check what this installation needs."),
+    "config": ("localspec.cli.config:config", "Show or change settings, and where everything lies."),
+}
+
+
+class Commands(click.Group):
+    """A group that knows its commands by name and help, and loads only the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="localspec %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Chat and edit code with a language model on this machine, faster by speculative decoding, every token coloured by
+    where it came from.
+
+    Start with `localspec demo`, then `localspec run "your question"`.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command line and exits with its code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            # A console that cannot show a character gets a stand-in for it, not an exception.
+            stream.reconfigure(errors="replace")
+    code = _run(arguments)
+    _last_flush()
+    sys.exit(code)
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        result: Any = cli.main(args=arguments, prog_name="localspec", standalone_mode=False)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "localspec"
+        say(f"{error.format_message()} (see `{command} --help`)")
+        return USAGE
+    except (KeyboardInterrupt, click.Abort):
+        # A second one during the farewell changes nothing any more.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        return FAILED
+    except Exception as error:
+        say(reason_of(error) or _fault(error))
+        return FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _fault(error: Exception) -> str:
+    """A fault of the program: one line for the person, the trace in a file."""
+    what = f"internal error: {type(error).__name__}: {one_line(str(error))}"
+    file = paths.state_dir() / "crash.log"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(traceback.format_exc(), encoding="utf-8")
+    except OSError:
+        write_quietly(sys.stderr, traceback.format_exc())
+        return what
+    return f"{what} (trace in {file})"
+
+
+def _last_flush() -> None:
+    """Python flushes stdout once more at exit and complains when its reader is gone; here that is no news."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,133 @@
+"""`localspec run`: one answer to stdout."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from localspec.chat.splitting import Plain, Splitter
+from localspec.cli import jsonlines, options
+from localspec.cli.errors import INTERRUPTED, Failure, reason_of, title_of
+from localspec.cli.options import Number
+from localspec.engine.requests import EngineInfo, Request, Segment, Speculate
+
+if TYPE_CHECKING:
+    from localspec.chat.thinking import Think
+
+
+@click.command()
+@click.argument("prompt", required=False)
+@options.model_options
+@options.sampling_options
+@click.option("--max-tokens", type=Number(int, 1), help="Longest answer.  [default: until it ends]")
+@click.option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text; may be repeated.")
+@click.option("--think", type=click.Choice(("auto", "on", "off")), help="Thinking, where the model can.  [auto]")
+@click.option("--system", metavar="TEXT", help="System text.")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A text file to answer about; may be repeated.",
+)
+@click.option("--raw", is_flag=True, help="No chat template: the model continues the text.")
+@click.option(
+    "--color",
+    type=click.Choice(("auto", "always", "never", "marks")),
+    help="Provenance by colour, or by brackets.  [default: auto]",
+)
+@click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON.")
+def run(prompt: str | None, **values: Any) -> int:
+    """Answer PROMPT, or the text piped in, on stdout.
+
+    With both, PROMPT is the instruction and the piped text stands below it:
+
+        cat file.py | localspec run "Add type hints to this file."
+    """
+    try:
+        return _answer(prompt, values)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        reason = reason_of(error)
+        if values["as_json"]:
+            jsonlines.emit(jsonlines.error(title_of(error), reason or f"{type(error).__name__}: {error}"))
+        raise
+
+
+def _answer(prompt: str | None, values: dict[str, Any]) -> int:
+    from localspec.cli import prompt as prompts
+    from localspec.cli import render, session, settings
+    from localspec.cli.answering import JsonSink, Sink, TextSink, follow
+    from localspec.cli.interrupts import Interrupts
+    from localspec.cli.terminal import StatusLine, say
+
+    if values["raw"] and (values["system"] or values["think"] in ("on", "off")):
+        raise click.UsageError("--raw uses no chat template: --system and --think have nowhere to go")
+    mine = settings.load()
+    text = prompts.read_prompt(prompt, values["files"], raw=values["raw"])
+    if any(not stop for stop in values["stop"]):
+        raise Failure("--stop must not be empty")
+    choice = session.choose(values)
+    status = StatusLine()
+    client, info = session.start(choice, status)
+    try:
+        think: Any = mine.think or "auto"
+        request, splitter = _request(text, values, think, choice.speculate, info)
+        chosen = options.left_to_the_program(values)
+        sink: Sink
+        if values["as_json"]:
+            sink = JsonSink()
+        else:
+            color: Any = values["color"] or mine.color or "auto"
+            mode = render.mode_for(color, sys.stdout)
+            sink = TextSink(mode, lambda started: render.start_line(info, started, chosen))
+        with Interrupts(client.cancel) as interrupts:
+            finished, answer, thoughts = follow(interrupts.watch(client.generate(request)), splitter, sink, status)
+        if finished.reason == "context_full":
+            say(f"the answer is cut: the context of {info.context} tokens is full (raise it with --ctx)")
+        if interrupts.hit or finished.reason == "cancelled":
+            say("interrupted: the answer is not complete")
+            return INTERRUPTED
+        if thoughts and not answer:
+            say("the answer ended inside the model's thoughts: raise --max-tokens, or use --think off")
+        return 0
+    finally:
+        status.clear()
+        client.close()
+
+
+def _request(
+    text: str, values: dict[str, Any], think: "Think", speculate: Speculate, info: EngineInfo
+) -> tuple[Request, Splitter]:
+    """The engine's request, and what tells thoughts from the answer."""
+    from localspec.chat.conversation import Conversation
+    from localspec.chat.templates import ChatTemplate
+    from localspec.chat.thinking import plan
+    from localspec.cli.terminal import say
+
+    prompt: tuple[Segment, ...] = (Segment(text),)
+    splitter: Splitter = Plain()
+    keep: tuple[str, ...] = ()
+    if not values["raw"]:
+        template = ChatTemplate.of(info)
+        thinking = plan(template, values["think"] or think)
+        if thinking.note and values["think"]:
+            say(thinking.note)
+        talk = Conversation(values["system"] or "")
+        talk.ask(text)
+        prompt = talk.prompt(template, thinking)
+        splitter, keep = thinking.splitter(prompt), thinking.keep_control
+    request = Request(
+        prompt=prompt,
+        sampling=options.sampler_settings(values),
+        speculate=speculate,
+        draft_length=values["draft_length"],
+        max_tokens=values["max_tokens"],
+        stop=values["stop"],
+        seed=values["seed"],
+        keep_control=keep,
+    )
+    return request, splitter

@@ -1,0 +1,107 @@
+"""What a terminal may be sent: untrusted text made visible, one-line messages, a line that comes and goes."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+_C0_PICTURES = 0x2400
+_DELETE_PICTURE = "\u2421"
+
+_VISIBLE = (
+    {code: chr(_C0_PICTURES + code) for code in range(0x20) if chr(code) not in "\t\n"}
+    | {0x7F: _DELETE_PICTURE}
+    | {code: f"<{code:02X}>" for code in range(0x80, 0xA0)}
+)
+
+
+def visible(text: str) -> str:
+    """`text` with every control character but tab and newline as a mark: ESC as ␛, 8-bit CSI as <9B>, CR as ␍."""
+    return text.translate(_VISIBLE)
+
+
+class VisibleStream:
+    """`visible`, for text in pieces: CR LF is a newline also when the two come apart. `finish` gives what is held."""
+
+    def __init__(self) -> None:
+        self._carriage = False
+
+    def push(self, text: str) -> str:
+        if self._carriage:
+            text = "\r" + text
+        self._carriage = text.endswith("\r")
+        if self._carriage:
+            text = text[:-1]
+        return visible(text.replace("\r\n", "\n"))
+
+    def finish(self) -> str:
+        held = "\r" if self._carriage else ""
+        self._carriage = False
+        return visible(held)
+
+
+def one_line(text: str) -> str:
+    """Untrusted text on one line: control characters visible, line breaks as spaces."""
+    return visible(" ".join(part for part in text.split("\n") if part).replace("\t", " ").strip())
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person looks at the stream; a closed or missing one is none."""
+    try:
+        return stream.isatty()
+    except (ValueError, AttributeError):
+        return False
+
+
+def takes_escapes(stream: TextIO) -> bool:
+    """Whether the stream is a terminal that knows escape sequences."""
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
+
+
+def say(text: str) -> None:
+    """A sentence for the person, on stderr, on a line of its own."""
+    write_quietly(sys.stderr, f"localspec: {one_line(text)}\n")
+
+
+def aside(text: str) -> None:
+    """Something less important: dim where the terminal can."""
+    line = one_line(text)
+    write_quietly(sys.stderr, f"\x1b[2m{line}\x1b[0m\n" if takes_escapes(sys.stderr) else f"{line}\n")
+
+
+def write_quietly(stream: TextIO, text: str) -> None:
+    """Diagnostics: when nobody takes them any more the answer still counts."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except (OSError, ValueError):
+        return
+
+
+class StatusLine:
+    """One line on stderr that is replaced, and gone before anything else is written; nothing where it cannot go."""
+
+    def __init__(self) -> None:
+        self._on = takes_escapes(sys.stderr)
+        self._shown = False
+
+    def show(self, text: str) -> None:
+        if self._on:
+            self._shown = True
+            write_quietly(sys.stderr, f"\r\x1b[2K\x1b[2m{one_line(text)[: _width() - 1]}\x1b[0m")
+
+    def clear(self) -> None:
+        if self._shown:
+            self._shown = False
+            write_quietly(sys.stderr, "\r\x1b[2K")
+
+    def progress(self, text: str) -> Callable[[float], None]:
+        """A callback for a fraction done."""
+        return lambda fraction: self.show(f"{text} {fraction:.0%}")
+
+
+def _width() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return 80
