@@ -325,7 +325,7 @@ class Answer(Iterator[Event]):
     def __next__(self) -> Event:
         while not self._over:
             reply = self._call.next_reply()
-            if self._over:
+            if self._call.abandoned:
                 # Another thread closed the answer meanwhile.
                 break
             match reply:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from engine_clients import ask, fake_client, is_gone, text_of, until_token
 
 from localspec.engine.client import EngineClient
 from localspec.engine.errors import Busy, DecodeError, EngineDied, EngineError, LoadError, PromptTooLong
 from localspec.engine.events import Event, Finished, Prefill, Started
 from localspec.engine.requests import EngineConfig, Segment
+from tests.engine.engine_clients import ask, fake_client, is_gone, text_of, until_token
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripted engines use POSIX signals and libc")
 

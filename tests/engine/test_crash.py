@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from engine_clients import ask, fake_client, text_of, until_token
 
 from localspec.engine import crash, quirks
 from localspec.engine.errors import EngineDied, EngineError
 from localspec.engine.events import Notice, Prefill, Started
+from tests.engine.engine_clients import ask, fake_client, text_of, until_token
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from engine_clients import DEADLINE_S, HOSTS, ask, fake_client, fake_command, is_gone, text_of, wait_until
 
 from localspec.engine import wire
 from localspec.engine.errors import EngineDied
 from localspec.engine.events import Prefill, Token
 from localspec.engine.requests import EngineConfig
+from tests.engine.engine_clients import DEADLINE_S, HOSTS, ask, fake_client, fake_command, is_gone, text_of, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripted engines use POSIX signals and libc")
 

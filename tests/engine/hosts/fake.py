@@ -66,7 +66,7 @@ class FakeEngine:
         if MODE == "load-broken-library":
             import llama_cpp  # noqa: F401
         if MODE == "load-other-import":
-            import localspec.no_such_module  # noqa: F401
+            import localspec.no_such_module  # type: ignore[import-untyped]  # noqa: F401
         if MODE == "load-exit":
             sys.exit(3)
         if MODE == "ill-load" and config.extra_bufts:
@@ -130,7 +130,7 @@ class FakeEngine:
                 except OSError:
                     continue
         words = [text] if text not in {"endless", "ill-late"} else None
-        said = []
+        said: list[str] = []
         while words is None or words:
             if self._stop.is_set():
                 yield from self._finish("cancelled", "".join(said), len(text))
