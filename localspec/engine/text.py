@@ -57,7 +57,7 @@ class TextStream:
     def finish(self) -> list[Token]:
         """The answer ends here: release what is held, an unfinished character as U+FFFD."""
         rest = self._decoder.decode(b"", final=True)
-        if self._stopped or not self._held:
+        if not self._held:
             return []
         self._held[-1] = replace(self._held[-1], text=self._held[-1].text + rest)
         return self._take(len(self._held))

@@ -4,12 +4,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from exact_law import ALMOST_ONE, Script, law
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from localspec.engine.distribution import Distribution
+from tests.engine.exact_law import ALMOST_ONE, Script, law
 
 SIZE = 12
 

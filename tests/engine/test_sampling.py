@@ -121,11 +121,14 @@ def test_of_equals_the_lowest_ids_stay() -> None:
 
 
 def test_the_token_that_reaches_top_p_is_kept() -> None:
-    """The cut is inclusive: with .5 .25 .25 a top-p of .5 keeps one token, of .75 two."""
+    """The cut is inclusive: of eight equals a top-p of .5 keeps four."""
     logits = np.log(np.array([0.25, 0.5, 0.25])).astype(np.float32)
     kept = [list(probabilities(Sampler(replace(OFF, top_p=p), 3).distribution(logits, NONE))) for p in (0.49, 0.6, 0.8)]
     assert kept == [[1], [0, 1], [0, 1, 2]]
     assert Sampler(replace(OFF, top_p=0.0), 3).distribution(logits, NONE).is_one_hot
+    equals = np.zeros(8, np.float32)
+    assert list(probabilities(Sampler(replace(OFF, top_p=0.5), 8).distribution(equals, NONE))) == [0, 1, 2, 3]
+    assert list(probabilities(Sampler(replace(OFF, top_k=4, top_p=0.5), 8).distribution(equals, NONE))) == [0, 1]
 
 
 @pytest.mark.parametrize("top_p", [0.0, 0.1, 0.5, 0.9, 0.999, 0.9999999999999999])
@@ -179,6 +182,7 @@ def test_tiny_temperatures_do_not_overflow(temperature: float, filters: SamplerS
     distribution = Sampler(replace(filters, temperature=temperature), 6).distribution(logits, NONE)
     assert distribution.prob(3) == 1.0
     assert np.isfinite(distribution.probs).all()
+    assert distribution.is_one_hot == (filters is not OFF)
 
 
 def test_equal_best_tokens_share_at_tiny_temperatures() -> None:

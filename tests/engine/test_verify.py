@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
-from exact_law import ALMOST_ONE, Script, law
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from localspec.engine.distribution import Distribution, Uniform
 from localspec.engine.requests import SamplerSettings
 from localspec.engine.sampling import Sampler
 from localspec.engine.verify import Verdict, greedy, rejection
+from tests.engine.exact_law import ALMOST_ONE, Script, law
 
 Tokens = tuple[int, ...]
 Tree = Callable[[Tokens], Distribution]
