@@ -1,7 +1,8 @@
 """Tiny GGUF models with random weights: real files for the real llama.cpp, decoded in microseconds.
 
 The vocabulary is SentencePiece-like without a space prefix: `<unk>`, `<s>`, `</s>`, one control token, then one token a
-letter, so that a text of those letters is one token a character. `with_bytes` adds the 256 byte tokens.
+letter, so that a text of those letters is one token a character. `with_bytes` adds the blank and the 256
+byte tokens.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ def vocabulary(letters: int = 12, *, with_bytes: bool = False, extra: tuple[str,
     """Token texts and types: the specials, `letters` letters, `extra` texts, then the bytes."""
     tokens = SPECIALS + [(letter, NORMAL) for letter in LETTERS[:letters]] + [(text, NORMAL) for text in extra]
     if with_bytes:
+        tokens += [("▁", NORMAL)]
         tokens += [(f"<0x{i:02X}>", BYTE) for i in range(256)]
     return tokens
 
@@ -73,7 +75,7 @@ def write_llama(
     template: str | None = None,
     tune: Callable[[dict[str, np.ndarray]], None] | None = None,
 ) -> Path:
-    """A plain-attention model. `scale` sharpens the distributions; `tune` may edit `token_embd` and `output` in place."""
+    """A plain-attention model. `scale` sharpens the distributions; `tune` may edit `token_embd` and `output`."""
     tokens = tokens or vocabulary()
     heads, hidden = 2, 2 * width
     w = _Writer(path, "llama", seed, scale)

@@ -165,6 +165,9 @@ class Context:
             self.clear()
         else:
             self._cut_native(keep)
+            if self.depth.kind == "last_pass":
+                # The snapshots are relative to a pass: only the next one makes new ones.
+                self._last_pass = 0
         return len(self.tokens)
 
     def clear(self) -> None:
@@ -174,16 +177,15 @@ class Context:
 
     def _cut_native(self, keep: int) -> None:
         """Remove from `keep` on; clears when the library says no or its oldest position shows the answer is wrong."""
-        removed = max(0, len(self.tokens) - keep)
         done = keep > 0 and native.llama_memory_seq_rm(self._memory, SEQUENCE, keep, -1)
         if done and self.depth.kind == "window":
             oldest = native.llama_memory_seq_pos_min(self._memory, SEQUENCE)
-            done = oldest <= max(0, keep - self.model.sliding_window)
+            # -1 says that the window's cells hold nothing at all any more.
+            done = 0 <= oldest <= max(0, keep - self.model.sliding_window)
         if not done:
             self.clear()
             return
         del self.tokens[keep:]
-        self._last_pass -= removed
 
     def save(self, path: str) -> int:
         """Write the sequence's cache and tokens to a file; returns its size in bytes. Raises `EngineError`."""

@@ -33,7 +33,7 @@ Rows = NDArray[np.float32]
 class Engine:
     """A target, perhaps a draft, and the conversation their caches hold.
 
-    `generate` answers one request at a time; `cancel` may come from any thread. Raises `EngineError` when it cannot load.
+    `generate` answers one request at a time; `cancel` may come from any thread. Raises `EngineError` on a failed load.
     """
 
     def __init__(self, config: EngineConfig, progress: Callable[[float], None] | None = None) -> None:

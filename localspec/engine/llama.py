@@ -17,7 +17,7 @@ from llama_cpp import _ggml
 from localspec.engine.errors import LoadError
 from localspec.engine.requests import KvType
 
-_LOG_DEBUG = 4
+_LOG_DEBUG = 1
 
 recent_log: deque[str] = deque(maxlen=200)
 
@@ -102,7 +102,7 @@ class Model:
         gpu_layers: int = 0,
         extra_bufts: bool = True,
         vocab_only: bool = False,
-        progress: Callable[[float], bool] | None = None,
+        progress: Callable[[float], None] | None = None,
     ) -> None:
         start_library()
         self.path = path
@@ -111,8 +111,14 @@ class Model:
         params.use_extra_bufts = extra_bufts
         params.vocab_only = vocab_only
         if progress is not None:
-            on_progress = native.llama_progress_callback(lambda done, _data: progress(done))
-            params.progress_callback = on_progress
+
+            def on_progress(done: float, _data: object) -> bool:
+                progress(done)
+                return True
+
+            # Kept in a local until the load is over: the library holds no reference of its own.
+            callback = native.llama_progress_callback(on_progress)
+            params.progress_callback = callback
         recent_log.clear()
         self.handle: Any = native.llama_model_load_from_file(os.fsencode(path), params)
         if not self.handle:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from localspec.engine import machine
 from localspec.engine.context import Context, ContextOptions, RollbackDepth
-from localspec.engine.errors import EngineError, LoadError
+from localspec.engine.errors import LoadError
 from localspec.engine.llama import AbortFlag, Model, gpus, start_library
 from localspec.engine.memo import Memo
 from localspec.engine.probe import probe_rollback
@@ -37,7 +37,7 @@ class Loaded:
 
 
 def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], None] | None) -> Loaded:
-    """Load target and draft. `progress` gets the fraction done; the abort flag ends a load. Raises `EngineError`."""
+    """Load target and draft. `progress` gets the fraction done; `abort` will end decodes. Raises `EngineError`."""
     begun = time.monotonic()
     library = start_library()
     paths = [config.target] if config.draft is None else [config.target, config.draft]
@@ -52,10 +52,9 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
         for i, path in enumerate(paths):
             done, share = sum(sizes[:i]) / sum(sizes), sizes[i] / sum(sizes)
 
-            def report(fraction: float, done: float = done, share: float = share) -> bool:
+            def report(fraction: float, done: float = done, share: float = share) -> None:
                 if progress is not None:
                     progress(done + share * fraction)
-                return not abort.is_set
 
             models.append(Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, progress=report))
         _check_vocabularies(models)
@@ -83,13 +82,11 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
             context = Context(model, options, abort)
             contexts.append(context)
             context.depth = _remembered_depth(config, context, on_gpu=any(layers))
-    except BaseException as error:
+    except BaseException:
         for context in contexts:
             context.close()
         for model in models:
             model.close()
-        if abort.is_set and isinstance(error, EngineError):
-            raise EngineError("loading was cancelled") from None
         raise
     target, draft = contexts[0], contexts[1] if len(contexts) > 1 else None
     if target.depth.kind == "none":
