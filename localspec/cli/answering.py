@@ -26,9 +26,13 @@ class Sink(Protocol):
 
 
 def follow(events: Iterable[Event], splitter: Splitter, sink: Sink, status: StatusLine) -> tuple[Finished, str, str]:
-    """Sends every event on, in order; returns the last one with the answer's text and the thoughts."""
+    """Sends every event on, in order; returns the last one with the answer's text and the thoughts.
+
+    The events are read to their end: until then the engine counts the answer as being made.
+    """
     text: list[str] = []
     thoughts: list[str] = []
+    result: tuple[Finished, str, str] | None = None
 
     def pass_on(parts: Iterable[Part]) -> None:
         for part in parts:
@@ -55,21 +59,22 @@ def follow(events: Iterable[Event], splitter: Splitter, sink: Sink, status: Stat
                 case Finished():
                     status.clear()
                     pass_on(splitter.finish())
-                    answer, thought = "".join(text), "".join(thoughts)
-                    sink.finished(event, answer, thought)
-                    return event, answer, thought
+                    result = (event, "".join(text), "".join(thoughts))
+                    sink.finished(*result)
     except BaseException:
         status.clear()
         sink.broken()
         raise
-    raise AssertionError("an answer without a Finished raises in the client")
+    assert result is not None, "an answer without a Finished raises in the client"
+    return result
 
 
 class TextSink:
     """The answer as text. On a terminal: coloured, control characters visible, thoughts dim on stderr, figures after
     it. In a pipe: the text, unchanged."""
 
-    def __init__(self, mode: render.Mode, start_line: Callable[[Started], str]) -> None:
+    def __init__(self, mode: render.Mode, start_line: Callable[[Started], str], *, with_legend: bool = True) -> None:
+        self._with_legend = with_legend
         self._painter = render.Painter(mode)
         self._mode = mode
         self._start_line = start_line
@@ -83,7 +88,7 @@ class TextSink:
 
     def started(self, event: Started) -> None:
         aside(self._start_line(event))
-        if self._watched and (legend := render.legend(self._mode)):
+        if self._with_legend and self._watched and (legend := render.legend(self._mode)):
             write_quietly(sys.stderr, legend + "\n")
 
     def part(self, part: Part) -> None:
