@@ -175,7 +175,7 @@ def test_temperature_zero_is_the_argmax() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-6, 1e-3])
-@pytest.mark.parametrize("filters", [OFF, SamplerSettings()])
+@pytest.mark.parametrize("filters", [OFF, SamplerSettings(), replace(OFF, top_k=3)])
 def test_tiny_temperatures_do_not_overflow(temperature: float, filters: SamplerSettings) -> None:
     """C3: they come out as the argmax does, from the path that computes probabilities."""
     logits = np.array([1000.0, 999.0, -1000.0, 1e30, -1e30, -np.inf], np.float32)
