@@ -185,9 +185,15 @@ class Facts:
         return self.embedding_length // heads if heads else 0
 
     @property
-    def kv_lora_rank(self) -> int:
-        """Not 0: keys and values are kept compressed (multi-head latent attention)."""
-        return self._of_model("attention.kv_lora_rank")
+    def compressed_kv(self) -> bool:
+        """Keys and values are kept as one compressed row (multi-head latent attention)."""
+        return bool(self._of_model("attention.key_length_mla"))
+
+    @property
+    def shared_kv_layers(self) -> int:
+        """Last layers that read the cache of earlier ones."""
+        of_gemma3n = max(0, self.block_count - 20) if self.architecture == "gemma3n" else 0
+        return self._of_model("attention.shared_kv_layers") or of_gemma3n
 
     @property
     def sliding_window(self) -> int:
@@ -212,6 +218,22 @@ class Facts:
         """Sizes of the recurrent state: `conv_kernel`, `inner_size`, `state_size`, `group_count`, `time_step_rank`."""
         keys = ("conv_kernel", "inner_size", "state_size", "group_count", "time_step_rank")
         return {key: value for key in keys if (value := self._of_model(f"ssm.{key}"))}
+
+    @property
+    def wkv_head_size(self) -> int:
+        return self._of_model("wkv.head_size")
+
+    @property
+    def token_shift_count(self) -> int:
+        return self._of_model("token_shift_count")
+
+    @property
+    def shortconv_cache(self) -> int:
+        return self._of_model("shortconv.l_cache")
+
+    @property
+    def kda_head_size(self) -> int:
+        return self._of_model("kda.head_dim")
 
     @property
     def recurrent(self) -> bool:

@@ -79,6 +79,12 @@ HYBRID = frozenset({
 })  # fmt: skip
 """Architectures with recurrent layers beside attention."""
 
+ROLLS_BACK = frozenset({
+    "qwen35", "qwen35moe", "qwen4exp", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "kimi-k3", "deepseek4",
+    "glm5-next", "bailingmoe3",
+})  # fmt: skip
+"""Hybrids that can keep earlier recurrent states (`n_rs_seq`), each a copy of the whole state."""
+
 VOCABULARIES: dict[str, str] = {
     "llama": "SPM", "bert": "WPM", "gpt2": "BPE", "hybriddna": "BPE", "whitespace": "BPE", "gemma4": "BPE",
     "t5": "UGM", "rwkv": "RWKV", "plamo2": "PLaMo-2", "no_vocab": "none", "none": "none",
