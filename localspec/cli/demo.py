@@ -127,9 +127,10 @@ def ratio(plain: Stats, fast: Stats) -> float | None:
 def rows(plain: Stats, fast: Stats) -> list[tuple[str, str, str]]:
     """The table: what, plain, speculative."""
     reused = f"{fast.prompt_reused} of {fast.prompt_tokens}"
+    baseline = "1.00x" if plain.tokens_per_s else render.MISSING
     return [
         ("tokens/s", render.number(plain.tokens_per_s), render.number(fast.tokens_per_s)),
-        ("speed-up over the plain run", "1.00x", render.number(ratio(plain, fast), ".2f", "x")),
+        ("speed-up over the plain run", baseline, render.number(ratio(plain, fast), ".2f", "x")),
         ("acceptance rate", render.MISSING, render.share(fast.acceptance_rate)),
         ("tokens per cycle", render.number(plain.tokens_per_cycle, ".2f"), render.number(fast.tokens_per_cycle, ".2f")),
         ("time to first token", render.number(plain.ttft_s, ".2f", " s"), render.number(fast.ttft_s, ".2f", " s")),

@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import os
-import signal
 import sys
 import traceback
 from typing import Any
@@ -23,8 +22,18 @@ COMMANDS = {
 }
 
 
+class Interrupted(Exception):
+    """Ctrl+C, past click: its own handling would print an empty line where no terminal echoes ^C."""
+
+
 class Commands(click.Group):
     """A group that knows its commands by name and help, and loads only the one that is called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -72,9 +81,7 @@ def _run(arguments: list[str] | None) -> int:
         command = error.ctx.command_path if error.ctx else "localspec"
         say(f"{error.format_message()} (see `{command} --help`)")
         return USAGE
-    except (KeyboardInterrupt, click.Abort):
-        # A second one during the farewell changes nothing any more.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except (Interrupted, KeyboardInterrupt, click.Abort):
         say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:

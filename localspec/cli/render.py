@@ -31,6 +31,8 @@ MARKS: dict[Look, tuple[str, str]] = {
     "plain": ("", ""),
 }
 
+LOOKS: tuple[Look, ...] = ("lookup", "draft", "resampled", "bonus", "plain")
+
 NAMES: dict[Look, str] = {
     "lookup": "accepted (lookup)",
     "draft": "accepted (draft model)",

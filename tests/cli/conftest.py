@@ -1,0 +1,39 @@
+"""A command line whose engine is scripted, and tiny model files for it to find."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.streams import CommandLine
+from tests.tiny import write_llama
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    for name in ("NO_COLOR", "TERM", "HF_HUB_OFFLINE", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    line = CommandLine(monkeypatch)
+    line.use()
+    return line
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_llama(tmp_path_factory.mktemp("models") / "tiny.gguf")
+
+
+@pytest.fixture(scope="session")
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A draft for `model`: the same vocabulary."""
+    return write_llama(tmp_path_factory.mktemp("models") / "twin.gguf", seed=2)
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """No draft for `model`: one token's text differs."""
+    from tests.tiny import vocabulary
+
+    tokens = vocabulary()
+    tokens[7] = ("z", tokens[7][1])
+    return write_llama(tmp_path_factory.mktemp("models") / "stranger.gguf", tokens=tokens)
