@@ -1,4 +1,4 @@
-"""Does a pair fit this machine: fits, tight or no, with the numbers, the largest context, and the layers for the GPU."""
+"""Does a pair fit this machine: fits, tight or no, with the numbers, the largest context, the layers for the GPU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 from localspec.models.errors import DamagedGGUF, ModelError, NotAModel, NotGGUF, UnreadableFile, named, plain
 from localspec.models.gguf_bytes import Cursor
 from localspec.models.gguf_facts import Facts
-from localspec.models.gguf_types import ARRAY, BOOL, SCALARS, STRING, TENSOR_TYPES
+from localspec.models.gguf_types import ARRAY, BOOL, ENCODERS, SCALARS, STRING, TENSOR_TYPES
 
 MAX_KEYS = 1 << 16
 MAX_TENSORS = 1 << 16
@@ -141,6 +141,8 @@ def check_model(header: Header) -> None:
     if header.general_type not in (None, "model") or header.architecture in ("", "clip"):
         what = plain(header.general_type or header.architecture or "GGUF without an architecture")
         raise NotAModel(f"{where} is no language model ({what}): name a model file")
+    if header.architecture in ENCODERS:
+        raise NotAModel(f"{where} makes embeddings and no text ({header.architecture}): name another model")
     if not header.tensors and header.split_count < 2:
         raise NotAModel(f"{where} holds a vocabulary and no weights: name a model file")
 

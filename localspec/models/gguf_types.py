@@ -79,6 +79,12 @@ HYBRID = frozenset({
 })  # fmt: skip
 """Architectures with recurrent layers beside attention."""
 
+ENCODERS = frozenset({
+    "bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "eurobert",
+    "t5encoder", "gemma-embedding", "llama-embed",
+})  # fmt: skip
+"""Architectures that make embeddings and no text."""
+
 ROLLS_BACK = frozenset({
     "qwen35", "qwen35moe", "qwen4exp", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "kimi-k3", "deepseek4",
     "glm5-next", "bailingmoe3",

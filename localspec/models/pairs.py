@@ -97,7 +97,7 @@ def plausible(target: Header, draft: Header) -> bool:
 
 
 def propose_drafts(target: Header, candidates: Iterable[Header], cache_dir: Path | None = None) -> list[Proposal]:
-    """Those of `candidates` (from `read_model`, tokens not needed) that can draft for `target` and are much smaller.
+    """Those of `candidates` that can draft for `target` and are much smaller; headers from `read_model`, tokens or not.
 
     Best first: same architecture, then nearest to the usual share. Files that cannot be read are left out. A draft must
     forget rejected tokens, so recurrent models and hybrids are not proposed.
@@ -111,7 +111,10 @@ def propose_drafts(target: Header, candidates: Iterable[Header], cache_dir: Path
         if candidate.path == target.path or not plausible(target, candidate):
             continue
         try:
-            verdict = check_pair(target.path, candidate.path, cache_dir)
+            if target.tokens is not None and candidate.tokens is not None:
+                verdict = compare(target, candidate)
+            else:
+                verdict = check_pair(target.path, candidate.path, cache_dir)
         except ModelError:
             continue
         if verdict.compatible:
