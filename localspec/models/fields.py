@@ -122,7 +122,7 @@ class Reader:
     def key_name(self) -> str:
         """The entry's own key, which becomes a folder's name."""
         key = self.path[-1]
-        if not _KEY.fullmatch(key):
+        if not is_key(key):
             self.fault("", "a name is made of letters, digits, '.', '_' and '-'")
         return key
 
@@ -186,6 +186,11 @@ class _Inner(Reader):
     def fault(self, name: str, reason: str) -> None:
         super().fault(name, reason)
         self.outer.usable = False
+
+
+def is_key(text: str) -> bool:
+    """Whether `text` can be the name of an entry: also a folder's name, on every system."""
+    return _KEY.fullmatch(text) is not None and not text.endswith(".")
 
 
 def is_repository(text: str) -> bool:

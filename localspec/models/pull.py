@@ -174,13 +174,18 @@ def require_space(files: Iterable[ModelFile]) -> None:
     folder = paths.models_dir()
     while not folder.exists():
         folder = folder.parent
-    free = shutil.disk_usage(folder).free
+    free = free_bytes(folder)
     if needed + MARGIN > free:
         raise NoSpace(
             f"{human(needed)} to fetch and {human(MARGIN)} to spare, but only {human(free)} are free in "
             f"{plain(str(paths.models_dir()), 400)}: make room, choose another place with LOCALSPEC_HOME, or go on "
             "with --ignore-space"
         )
+
+
+def free_bytes(folder: Path) -> int:
+    """Room on the disk of `folder`, for this person, in bytes."""
+    return shutil.disk_usage(folder).free
 
 
 class _Alone:

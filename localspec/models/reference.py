@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from localspec.models.errors import ModelError, plain
 from localspec.models.fields import is_repository
+from localspec.models.gguf_split import part_name
 
 PREFERENCE = (
     "Q4_K_M", "Q4_K_S", "Q5_K_M", "Q5_K_S", "Q4_0", "Q6_K", "Q8_0", "Q4_1", "IQ4_XS", "IQ4_NL", "Q3_K_M", "Q3_K_L",
@@ -18,7 +19,6 @@ _QUANTISATION = re.compile(
     r"(?=$|[-._])",
     re.IGNORECASE,
 )
-_SPLIT = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 _NOT_MODELS = re.compile(r"mmproj|imatrix|(^|[-._])(lora|adapter)([-._]|$)", re.IGNORECASE)
 
 
@@ -50,15 +50,9 @@ def quantisation(name: str) -> str | None:
     return "F16" if text == "FP16" else text
 
 
-def split_part(name: str) -> tuple[str, int, int] | None:
-    """Stem, number (from 1) and count when `name` is one part of a split GGUF."""
-    found = _SPLIT.match(name)
-    return (found["stem"], int(found["number"]), int(found["count"])) if found else None
-
-
 def split_names(name: str) -> list[str]:
     """The names of all parts of the set that `name` belongs to; just `name` when it is whole."""
-    part = split_part(name)
+    part = part_name(name)
     if part is None:
         return [name]
     stem, _, count = part
@@ -72,7 +66,7 @@ def choose(names: Iterable[str], reference: Reference) -> list[str]:
     """
     everything = [name for name in names if name.lower().endswith(".gguf")]
     models = [name for name in everything if not _NOT_MODELS.search(name.rsplit("/", 1)[-1])]
-    first = [name for name in models if (part := split_part(name)) is None or part[1] == 1]
+    first = [name for name in models if (part := part_name(name)) is None or part[1] == 1]
     if not first:
         raise ModelError(f"{reference.repo} holds no GGUF model file: look for a repository whose name ends in -GGUF")
     chosen = _chosen(first, reference)

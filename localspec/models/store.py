@@ -50,6 +50,16 @@ def fetched(path: Path) -> bool:
     return path.with_name(path.name + FETCHED).is_file()
 
 
+def fetched_hash(path: Path) -> str | None:
+    """The sha256 that was verified when localspec fetched this file; None when there is no note of it."""
+    try:
+        note = json.loads(path.with_name(path.name + FETCHED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    found = note.get("sha256") if isinstance(note, dict) else None
+    return found if isinstance(found, str) else None
+
+
 def fetched_bytes(file: ModelFile) -> int:
     """Bytes of `file` that an unfinished download left, the most of any source."""
     folder = place(file).parent
@@ -107,7 +117,6 @@ def resolve(spec: str, *, draft: str | None = None, settings: Settings | None = 
     A bare file name is also looked for in the folders of the settings. Raises ModelError with the reason and the next
     command when the files are not on this disk or are no whole GGUFs.
     """
-    folders = settings.folders if settings is not None else ()
     known = menu.load()
     pair = known.pairs.get(spec)
     notes: list[str] = []
@@ -117,14 +126,22 @@ def resolve(spec: str, *, draft: str | None = None, settings: Settings | None = 
         if pair.draft and draft is None and chosen is None:
             notes.append(f"the draft {pair.draft} is not on this disk: fetch it with `localspec models pull {spec}`")
     else:
-        target, chosen = _single(known, spec, folders), None
+        target, chosen = _single(known, spec, settings), None
     if draft is not None:
         named_pair = known.pairs.get(draft)
-        chosen = _of_key(known, named_pair.target, draft) if named_pair else _single(known, draft, folders)
+        chosen = _of_key(known, named_pair.target, draft) if named_pair else _single(known, draft, settings)
     for path in (target, chosen):
         if path is not None:
             require_whole(path)
     return Resolved(target, chosen, pair, tuple(notes))
+
+
+def locate(spec: str, settings: Settings | None = None) -> Path:
+    """The one file that `spec` (a file's key, a path, OWNER/REPO[:QUANT]) means, whole or not.
+
+    Raises ModelError when it is not on this disk.
+    """
+    return _single(menu.load(), spec, settings)
 
 
 def _of_key(known: Catalog, key: str, spec: str) -> Path:
@@ -136,11 +153,11 @@ def _of_key(known: Catalog, key: str, spec: str) -> Path:
     return path
 
 
-def _single(known: Catalog, spec: str, folders: tuple[Path, ...]) -> Path:
+def _single(known: Catalog, spec: str, settings: Settings | None) -> Path:
     if spec in known.files:
         return _of_key(known, spec, spec)
     path = Path(spec).expanduser()
-    for candidate in (path, *(folder / path for folder in folders)):
+    for candidate in (path, *(folder / path for folder in (settings.folders if settings else ()))):
         if candidate.exists():
             return candidate
     asked = reference.parse(spec)
@@ -187,14 +204,10 @@ def _models_in(folder: Path) -> list[Path]:
 
 
 def require_whole(path: Path) -> None:
-    """Check the header and the tensor table against the size, of every part when the file is split.
+    """Check that `path` is a model whose parts are all here and as long as their tensors need.
 
     Raises ModelError: D4 of the known faults is answered here, before the native loader sees the file.
     """
-    from localspec.models import gguf  # its own cost only where a file is opened
+    from localspec.models.gguf_split import read_model  # its own cost only where a file is opened
 
-    for name in reference.split_names(path.name):
-        part = path.with_name(name)
-        if part != path and not part.exists():
-            raise UnreadableFile(f"{named(path)} is split, and its part {plain(name)} is missing beside it")
-        gguf.check_file(gguf.read_header(part))
+    read_model(path)
