@@ -99,21 +99,21 @@ class _Answer:
         self._check()
         seed = request.seed if request.seed is not None else secrets.randbits(32)
         self._rng = np.random.default_rng(seed)
+        drafter = engine._model_drafter
         try:
             self._sampler = Sampler(request.sampling, self._model.vocab_size)
             self._stream = TextStream(request.stop)
+            if drafter is not None:
+                settings = request.sampling
+                if request.draft_temperature is not None:
+                    settings = replace(settings, temperature=request.draft_temperature)
+                drafter.sampler, drafter.rng = Sampler(settings, self._model.vocab_size), self._rng
         except ValueError as error:
             raise EngineError(str(error)) from None
         self._keep_control = {
             token for text in request.keep_control if (token := self._model.special_tokens.get(text)) is not None
         }
         mode = "off" if self._target.depth.kind == "none" else request.speculate
-        drafter = engine._model_drafter
-        if drafter is not None:
-            settings = request.sampling
-            if request.draft_temperature is not None:
-                settings = replace(settings, temperature=request.draft_temperature)
-            drafter.sampler, drafter.rng = Sampler(settings, self._model.vocab_size), self._rng
         self._strategy = Strategy(mode, request.draft_length, engine._costs, engine._lookup, drafter)
         self._tally = Tally(len(self._ids), self._begun)
         self.started = Started(

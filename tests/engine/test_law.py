@@ -1,0 +1,203 @@
+"""The law of the whole engine: real llama.cpp, tiny random models, chi-square against the target's exact distribution.
+
+Each answer is three tokens long: one from prefill and two from a cycle with a draft. Their exact joint probabilities
+come from decoding every prefix with the target alone. Seeds are fixed, so a passing test always passes.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from localspec.engine import generate
+from localspec.engine.context import Context, ContextOptions
+from localspec.engine.distribution import Distribution
+from localspec.engine.drafters.base import Draft
+from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.events import Cycle, Token
+from localspec.engine.generate import Engine
+from localspec.engine.llama import Model
+from localspec.engine.requests import EngineConfig, Request, SamplerSettings
+from localspec.engine.sampling import Sampler
+from localspec.engine.verify import Verdict
+from tests import tiny
+from tests.engine.answers import prompt
+
+SAMPLES = 5_000
+TOKENS = 3
+ACCEPTED_P = 1e-4
+"""A right engine fails a test at this level once in 10,000 seeds; the planted faults fall far below."""
+
+NEVER = dict.fromkeys(range(tiny.FIRST_LETTER), float("-inf"))
+FREE = SamplerSettings(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, logit_bias=NEVER)
+FILTERED = replace(FREE, top_k=6, top_p=0.9, temperature=0.8)
+PENALISED = replace(FREE, repeat_penalty=1.3, frequency_penalty=0.4, presence_penalty=0.2)
+SETTINGS = {"free": FREE, "filtered": FILTERED, "penalised": PENALISED}
+
+TEXT = "".join(f"b{letter}ed" for letter in "acdefghijkl") + "b"
+"""Wherever sampling goes from here, the pair it ends in stood before, so that lookup has a guess."""
+
+Law = dict[tuple[int, ...], float]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("law")
+    return {
+        "target": tiny.write_llama(root / "target.gguf", seed=11, scale=1.2),
+        # The same directions, less sharp: a draft that agrees often and not always.
+        "draft": tiny.write_llama(root / "draft.gguf", seed=11, scale=0.6),
+    }
+
+
+def exact_law(file: Path, settings: SamplerSettings) -> Law:
+    """The joint law of the answer's tokens, from the target alone."""
+    model = Model(str(file))
+    context = Context(model, ContextOptions(512, outputs=1, flash_attn="on"))
+    sampler = Sampler(settings, model.vocab_size)
+    start = model.tokenize(TEXT)
+    law: Law = {(): 1.0}
+    for _ in range(TOKENS):
+        longer: Law = {}
+        for tokens, probability in law.items():
+            sequence = [*start, *tokens]
+            context.truncate(min(len(context.tokens), len(start) - 1))
+            row = context.decode(sequence[len(context.tokens) :])[-1]
+            next_law = sampler.distribution(row, sequence)
+            ids = range(len(next_law.probs)) if next_law.ids is None else next_law.ids
+            for token, share in zip(ids, next_law.probs, strict=True):
+                if share > 0:
+                    longer[(*tokens, int(token))] = probability * float(share)
+        law = longer
+    context.close()
+    model.close()
+    assert sum(law.values()) == pytest.approx(1.0)
+    return law
+
+
+def draw(files: dict[str, Path], settings: SamplerSettings, mode: str, samples: int = SAMPLES) -> tuple[Counter, float]:
+    """Counts of answers, and the acceptance rate of the drafts in them."""
+    engine = Engine(EngineConfig(str(files["target"]), str(files["draft"]), context=512, threads=1, flash_attn="on"))
+    counts: Counter[tuple[int, ...]] = Counter()
+    judged = accepted = 0
+    for seed in range(samples):
+        request = Request(prompt(TEXT), settings, speculate=mode, draft_length=2, max_tokens=TOKENS, seed=seed)  # type: ignore[arg-type]
+        events = list(engine.generate(request))
+        counts[tuple(e.id for e in events if isinstance(e, Token))] += 1
+        for cycle in (e for e in events if isinstance(e, Cycle)):
+            judged, accepted = judged + cycle.judged, accepted + cycle.accepted
+    engine.close()
+    return counts, accepted / max(1, judged)
+
+
+def p_value(counts: Counter, law: Law) -> float:
+    """Chi-square of the counts against the law; outcomes expected fewer than 8 times are one class."""
+    assert set(counts) <= set(law), "an outcome the target can never give"
+    total = sum(counts.values())
+    frequent = [outcome for outcome, share in law.items() if share * total >= 8]
+    observed = [counts[o] for o in frequent]
+    expected = [law[o] * total for o in frequent]
+    if (rest := total - sum(expected)) > 8:
+        observed.append(total - sum(observed))
+        expected.append(rest)
+    else:
+        expected = [e * sum(observed) / sum(expected) for e in expected]
+    assert len(expected) > 20
+    return float(stats.chisquare(observed, expected).pvalue)
+
+
+@pytest.mark.parametrize("mode", ["off", "lookup", "draft"])
+@pytest.mark.parametrize("settings", list(SETTINGS))
+def test_the_engine_keeps_the_targets_law(files: dict[str, Path], settings: str, mode: str) -> None:
+    counts, acceptance = draw(files, SETTINGS[settings], mode)
+    if mode != "off":
+        assert 0.05 < acceptance < 0.95, "the rule must be seen both ways"
+    assert p_value(counts, exact_law(files["target"], SETTINGS[settings])) > ACCEPTED_P
+
+
+# -- planted faults: each must be caught by the same test --
+
+Rule = Callable[..., Verdict]
+
+
+def fresh_draw(
+    draft: list[int], _probs: object, target: Callable[[int], Distribution], rng: np.random.Generator
+) -> Verdict:
+    """C4: draw from the target at each place; on a match go on, otherwise keep a second, fresh draw."""
+    for i, token in enumerate(draft):
+        if target(i).sample(rng) != token:
+            return Verdict(i, target(i).sample(rng))
+    return Verdict(len(draft), target(len(draft)).sample(rng))
+
+
+def whole_redraw(
+    draft: list[int], probs: list[Distribution] | None, target: Callable[[int], Distribution], rng: np.random.Generator
+) -> Verdict:
+    """C4: the replacement drawn from the whole target instead of the excess."""
+    for i, token in enumerate(draft):
+        share = 1.0 if probs is None else probs[i].prob(token)
+        if rng.random() * share >= target(i).prob(token):
+            return Verdict(i, target(i).sample(rng))
+    return Verdict(len(draft), target(len(draft)).sample(rng))
+
+
+@pytest.mark.parametrize(("mode", "rule"), [("lookup", fresh_draw), ("lookup", whole_redraw), ("draft", whole_redraw)])
+def test_biased_rules_are_caught(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, mode: str, rule: Rule
+) -> None:
+    """C4, through the whole engine."""
+    monkeypatch.setattr(generate, "rejection", rule)
+    counts, _ = draw(files, FREE, mode)
+    assert p_value(counts, exact_law(files["target"], FREE)) < ACCEPTED_P / 1000
+
+
+def test_a_draft_token_taken_back_for_its_value_is_caught(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropping a drawn token because its own probability is low biases the output."""
+    real = ModelDrafter.draft
+
+    def dropping(self: ModelDrafter, history: list[int], limit: int) -> Draft:
+        draft = real(self, history, limit)
+        assert draft.probs is not None
+        keep = 0
+        while keep < len(draft.tokens) and draft.probs[keep].prob(draft.tokens[keep]) >= 0.4:
+            keep += 1
+        return Draft(draft.tokens[:keep], draft.probs[:keep])
+
+    monkeypatch.setattr(ModelDrafter, "draft", dropping)
+    counts, _ = draw(files, FREE, "draft")
+    assert p_value(counts, exact_law(files["target"], FREE)) < ACCEPTED_P / 1000
+
+
+def test_a_penalty_that_sees_rejected_tokens_is_caught(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """C5, in the law: rejected tokens left in the history that the penalties count."""
+    real = generate._Answer._law
+    leaked: list[int] = []
+
+    def leaking(self: generate._Answer, row: np.ndarray, history: list[int]) -> Distribution:
+        return real(self, row, [*history, *leaked])
+
+    real_draft = ModelDrafter.draft
+
+    def remembering(self: ModelDrafter, history: list[int], limit: int) -> Draft:
+        draft = real_draft(self, history, limit)
+        leaked[:] = draft.tokens
+        return draft
+
+    monkeypatch.setattr(generate._Answer, "_law", leaking)
+    monkeypatch.setattr(ModelDrafter, "draft", remembering)
+    counts, _ = draw(files, PENALISED, "draft")
+    assert p_value(counts, exact_law(files["target"], PENALISED)) < ACCEPTED_P / 1000
+
+
+def test_a_draft_out_of_step_keeps_the_law(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a drafter proposes, the target's law stands: only acceptance suffers."""
+    real = ModelDrafter.draft
+    monkeypatch.setattr(ModelDrafter, "draft", lambda self, history, limit: real(self, history[:-1], limit))
+    counts, _ = draw(files, FREE, "draft")
+    assert p_value(counts, exact_law(files["target"], FREE)) > ACCEPTED_P
