@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from localspec.models.errors import ModelError, NotAModel, named
@@ -47,14 +48,19 @@ class FoundPair:
     verdict: PairVerdict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scan:
-    """`left_out` counts sound files that are no language models: projectors, adapters, embedding models."""
+    """`files` are the models found. `left_out` counts sound files that are no language models: projectors, adapters,
+    embedding models. `pairs` reads vocabularies the first time it is asked for, some tenths of a second."""
 
-    models: tuple[Found, ...]
-    pairs: tuple[FoundPair, ...]
+    files: tuple[Found, ...]
     broken: tuple[Broken, ...]
     left_out: int
+    cache_dir: Path | None = None
+
+    @cached_property
+    def pairs(self) -> tuple[FoundPair, ...]:
+        return tuple(propose_pairs(self.files, self.cache_dir))
 
 
 def scan(folders: Sequence[Path] = (), *, system: System | None = None, cache_dir: Path | None = None) -> Scan:
@@ -92,10 +98,9 @@ def scan(folders: Sequence[Path] = (), *, system: System | None = None, cache_di
             broken.append(Broken(candidate.program, candidate.path, str(error)))
             continue
         if key is not None:
-            model = Found(candidate.name, candidate.program, candidate.path, header.file_bytes, header)
-            found[key] = model
-    models = tuple(sorted(found.values(), key=lambda m: (m.program, m.name)))
-    return Scan(models, tuple(propose_pairs(models, cache_dir)), tuple(broken), len(left_out))
+            found[key] = Found(candidate.name, candidate.program, candidate.path, header.file_bytes, header)
+    files = tuple(sorted(found.values(), key=lambda one: (one.program, one.name)))
+    return Scan(files, tuple(broken), len(left_out), cache_dir)
 
 
 def propose_pairs(models: Sequence[Found], cache_dir: Path | None = None) -> list[FoundPair]:
