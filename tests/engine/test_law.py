@@ -165,7 +165,7 @@ def test_a_draft_token_taken_back_for_its_value_is_caught(
         draft = real(self, history, limit)
         assert draft.probs is not None
         keep = 0
-        while keep < len(draft.tokens) and draft.probs[keep].prob(draft.tokens[keep]) >= 0.4:
+        while keep < len(draft.tokens) and draft.probs[keep].prob(draft.tokens[keep]) >= 0.15:
             keep += 1
         return Draft(draft.tokens[:keep], draft.probs[:keep])
 
