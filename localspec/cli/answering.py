@@ -7,7 +7,7 @@ from typing import Protocol
 from localspec.chat.splitting import Part, Splitter
 from localspec.cli import jsonlines, render
 from localspec.cli.terminal import StatusLine, VisibleStream, aside, is_terminal, say, takes_escapes, write_quietly
-from localspec.engine.events import Cycle, Event, Finished, Notice, Prefill, Started, Stats, Token
+from localspec.engine.events import Cycle, Event, Finished, Notice, Prefill, Started, Token
 
 
 class Sink(Protocol):
@@ -88,7 +88,7 @@ class TextSink:
 
     def started(self, event: Started) -> None:
         aside(self._start_line(event))
-        if self._with_legend and self._watched and (legend := render.legend(self._mode)):
+        if self._watched and (legend := render.legend(self._mode, render.looks_of(event))):
             write_quietly(sys.stderr, legend + "\n")
 
     def part(self, part: Part) -> None:
@@ -107,15 +107,12 @@ class TextSink:
     def finished(self, event: Finished, text: str, thoughts: str) -> None:
         self._end_thought()
         self._close()
-        if self._watched:
-            self._figures(event.stats)
+        if self._watched and event.stats.tokens:
+            aside(render.stats_line(event.stats))
 
     def broken(self) -> None:
         self._end_thought()
         self._close()
-
-    def _figures(self, stats: Stats) -> None:
-        aside(render.stats_line(stats))
 
     def _close(self) -> None:
         self._write((self._visible.finish() if self._terminal else "") + self._painter.finish())

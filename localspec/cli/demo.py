@@ -91,7 +91,7 @@ def demo(**values: Any) -> int:
         kinds: tuple[Speculate, ...] = ("off", choice.speculate)
         for speculate in kinds:
             click.echo("Speculative decoding" if runs else "Plain decoding")
-            sink = TextSink(mode, lambda started: render.start_line(info, started, chosen), with_legend=bool(runs))
+            sink = TextSink(mode, lambda started: render.start_line(info, started, chosen))
             request = Request(
                 prompt=prompt,
                 sampling=SamplerSettings(temperature=0.0),

@@ -1,10 +1,10 @@
 """`localspec doctor`: what is installed, what the native library says of itself, which models are here, what blocks."""
 
 import importlib.metadata
-import os
 import platform
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -87,15 +87,17 @@ def _directories() -> list[Finding]:
 
 
 def _writable(name: str, place: Path) -> Finding:
-    """Whether files could be made there, without making any: the nearest existing ancestor decides."""
+    """Whether files can be made there: tried with one that leaves no trace, in the nearest folder that exists."""
     ancestor = place
     while not ancestor.exists() and ancestor != ancestor.parent:
         ancestor = ancestor.parent
-    if ancestor.is_dir() and os.access(ancestor, os.W_OK | os.X_OK):
-        return Finding("ok", name, str(place))
-    reason = "not writable" if ancestor.is_dir() else "not a folder"
+    try:
+        with tempfile.TemporaryFile(dir=ancestor):
+            return Finding("ok", name, str(place))
+    except OSError as error:
+        reason = error.strerror or str(error)
     state: Literal["note", "blocks"] = "blocks" if name == "data" else "note"
-    return Finding(state, name, f"{place}: {ancestor} is {reason}; set {paths.HOME_VARIABLE} to a folder that is")
+    return Finding(state, name, f"{place} cannot be written ({reason}): set {paths.HOME_VARIABLE} to a folder that can")
 
 
 def _models() -> list[Finding]:

@@ -5,6 +5,7 @@ survives NO_COLOR, few colours and colour blindness. The drafter is told by shad
 """
 
 import os
+from collections.abc import Sequence
 from typing import Literal, TextIO
 
 from localspec.cli.terminal import takes_escapes
@@ -86,12 +87,19 @@ def styled(text: str, look: Look, mode: Mode) -> str:
     return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes else text
 
 
-def legend(mode: Mode) -> str:
-    """The kinds, each in its own look; "" when nothing is told apart."""
+def legend(mode: Mode, looks: Sequence[Look] = LOOKS) -> str:
+    """The names of `looks`, each in its own look; "" when nothing is told apart."""
     if mode == "none":
         return ""
     painter = Painter(mode)
-    return "  ".join(painter.paint(name, look) + painter.finish() for look, name in NAMES.items())
+    return "  ".join(painter.paint(NAMES[look], look) + painter.finish() for look in looks)
+
+
+def looks_of(started: Started) -> tuple[Look, ...]:
+    """The looks that can occur in an answer; none when nothing is drafted."""
+    if started.speculate == "off":
+        return ()
+    return tuple(look for look in LOOKS if look != "draft" or started.draft)
 
 
 def number(value: float | None, form: str = ".1f", unit: str = "") -> str:
@@ -135,7 +143,7 @@ def start_line(info: EngineInfo, started: Started, chosen: set[str]) -> str:
         f"draft {started.draft}" if started.draft else "no draft model",
         f"speculation {started.speculate}",
         f"context {started.context}{note('context')}",
-        f"{started.threads} threads{note('threads')}",
+        f"{started.threads} {'thread' if started.threads == 1 else 'threads'}{note('threads')}",
         f"flash attention {info.flash_attn}{note('flash_attn')}",
     ]
     if info.gpu_layers or info.draft_gpu_layers:

@@ -123,7 +123,7 @@ class TestDoctor:
         monkeypatch.setenv("LOCALSPEC_HOME", str(file))
         outcome = cli.run("doctor")
         assert outcome.code == 1
-        assert "not a folder" in outcome.out
+        assert "cannot be written" in outcome.out
 
 
 def test_the_module_is_the_command(home: Path) -> None:
