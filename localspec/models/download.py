@@ -120,8 +120,10 @@ def _fetch_rest(
     arguments = (remote, offset, box, stop)
     threading.Thread(target=_read, args=arguments, daemon=True, name="localspec download").start()
 
+    done = offset
+
     def following() -> _Answer | bytes | None:
-        found = take(box, f"{remote.host} to send more", STALL_S, job, meter.say)
+        found = take(box, f"{remote.host} to send more", STALL_S, job, meter.say, lambda: meter.at(done))
         if isinstance(found, Exception):
             raise TryLater(f"the line to {remote.host} broke ({type(found).__name__})") from found
         return found
@@ -129,8 +131,7 @@ def _fetch_rest(
     try:
         answer = following()
         assert isinstance(answer, _Answer)
-        start = _accept(answer, remote, part, offset, refuse, meter)
-        done = start
+        done = start = _accept(answer, remote, part, offset, refuse, meter)
         with part.open_at(start) as stream:
             meter.at(done)
             while isinstance(chunk := following(), bytes):

@@ -5,17 +5,16 @@ Layout (huggingface-hub, "Understand caching"): `models--OWNER--REPO/snapshots/R
 """
 
 import os
+import sys
 from pathlib import Path
 
 from localspec.models.catalog import ModelFile
+from localspec.models.scan_places import System, hub_places
 
 
 def directory() -> Path:
     """Where the cache is, by the hub's own environment variables."""
-    if cache := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
-        return Path(os.path.expandvars(cache)).expanduser()
-    default = os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/huggingface"
-    return Path(os.path.expandvars(os.environ.get("HF_HOME") or default)).expanduser() / "hub"
+    return hub_places(System(Path.home(), os.environ, sys.platform))[0]
 
 
 def _snapshots(repo: str) -> list[Path]:

@@ -41,9 +41,10 @@ def patiently(call: Callable[[], Result], what: str, limit_s: float, job: Job, s
 
 def take(
     box: "queue.SimpleQueue[Result] | queue.Queue[Result]", what: str, limit_s: float, job: Job,
-    say: Callable[[str], None],
+    say: Callable[[str], None], idle: Callable[[], None] = lambda: None,
 ) -> Result:  # fmt: skip
-    """The next thing out of `box`; says what is waited for, and raises `NoAnswer` after `limit_s` seconds."""
+    """The next thing out of `box`; says what is waited for, and raises `NoAnswer` after `limit_s` seconds. `idle` is
+    called while nothing comes."""
     waited, said = 0.0, 0.0
     while True:
         job.check()
@@ -51,6 +52,7 @@ def take(
             return box.get(timeout=POLL_S)
         except queue.Empty:
             waited += POLL_S
+            idle()
         if waited >= limit_s:
             raise NoAnswer(f"no answer within {limit_s:.0f} s")
         if waited - said >= SAY_AFTER_S:

@@ -20,7 +20,7 @@ class Fault:
 
     `cut`: the line breaks after this share of what was to be sent. `stall`: nothing more after this share, until the
     server closes. `status`: answers so. `whole`: ignores the range. `claim`: says it sends so many bytes more than it
-    does. `shift`: answers a range other than asked.
+    does. `shift`: answers a range other than asked. `swap`: sends this byte, over and over, in place of the file's.
     """
 
     where: str = "cdn"
@@ -31,6 +31,7 @@ class Fault:
     whole: bool = False
     claim: int = 0
     shift: bool = False
+    swap: bytes | None = None
 
 
 class HubServer(ThreadingHTTPServer):
@@ -179,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         else:
             self.send_response(200)
-        rest = data[start:]
+        rest = data[start:] if fault.swap is None else fault.swap * (len(data) - start)
         self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()}"')
         self.send_header("Content-Length", str(len(rest) + fault.claim))
         self.end_headers()

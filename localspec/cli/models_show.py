@@ -1,0 +1,160 @@
+"""How the menu, what a scan found, and proposed drafts are shown."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from localspec.cli.output import print_json, print_table
+from localspec.cli.terminal import aside, one_line, say
+from localspec.models.hardware import Machine
+from localspec.models.partial import human
+from localspec.models.rows import FileState, Row
+from localspec.models.toml_blocks import Problem
+
+UNKNOWN = "–"
+
+
+def list_as_table(
+    rows: Sequence[Row], singles: Sequence[FileState], machine: Machine, problems: Sequence[Problem]
+) -> None:
+    """The menu for a person, on stdout."""
+    del problems  # said on stderr by the caller
+    headings = ("NAME", "HERE", "FITS", "SIZE", "PAIR", "MEASURED HERE", "LICENCE", "FOR")
+    print_table(headings, [_line(row) for row in rows], right=("SIZE",))
+    if singles:
+        click.echo("\nWithout a draft of their own (prompt lookup still helps):")
+        lines = [(one.file.key, _here(one.state, [one]), _size(one.file.size), one.file.licence or UNKNOWN,
+                  one.file.note or "") for one in singles]  # fmt: skip
+        print_table(("NAME", "HERE", "SIZE", "LICENCE", "NOTE"), lines, right=("SIZE",))
+    gpus = "".join(f", {gpu.description or gpu.name} with {human(gpu.total)}" for gpu in machine.gpus if not gpu.shared)
+    click.echo(one_line(f"\nThis machine: {human(machine.ram_free)} of {human(machine.ram_total)} memory free{gpus}."))
+    click.echo("Fetch one with `localspec models pull NAME`.")
+
+
+def list_as_json(
+    rows: Sequence[Row], singles: Sequence[FileState], machine: Machine, problems: Sequence[Problem]
+) -> None:
+    """The menu for scripts: one JSON object."""
+    print_json(
+        {
+            "pairs": [_row_data(row) for row in rows],
+            "files": [_file_data(one) for one in singles],
+            "machine": asdict(machine),
+            "problems": [{**asdict(one), "text": str(one)} for one in problems],
+        }
+    )
+
+
+def _line(row: Row) -> tuple[str, ...]:
+    measured = ", ".join(f"{category} {speedup:.1f}x" for category, speedup in row.measured.items())
+    return (
+        row.pair.key,
+        _here(row.state, row.files),
+        row.fit.verdict if row.fit else UNKNOWN,
+        _size(row.size),
+        row.compatible,
+        measured or UNKNOWN,
+        " / ".join(dict.fromkeys(one.file.licence or UNKNOWN for one in row.files)),
+        row.pair.purpose,
+    )
+
+
+def _here(state: str, files: Iterable[FileState]) -> str:
+    if state == "here":
+        return "yes"
+    if state != "partly":
+        return state if state == "target only" else "no"
+    done = sum((one.file.size or 0) if one.path else one.partial for one in files)
+    total = sum(one.file.size or 0 for one in files)
+    return f"{done / total:.0%}" if total else "partly"
+
+
+def _size(size: int | None) -> str:
+    return human(size) if size is not None else UNKNOWN
+
+
+def _row_data(row: Row) -> dict[str, Any]:
+    return {
+        **asdict(row.pair),
+        "state": row.state,
+        "size": row.size,
+        "to_fetch": row.to_fetch,
+        "fits": row.fit.verdict if row.fit else None,
+        "fit": asdict(row.fit) if row.fit else None,
+        "verdict": row.verdict,
+        "compatibility": row.compatible,
+        "measured": row.measured,
+        "files": [_file_data(one) for one in row.files],
+    }
+
+
+def _file_data(one: FileState) -> dict[str, Any]:
+    file = one.file
+    return {
+        "key": file.key, "name": file.name, "state": one.state, "path": one.path, "partial": one.partial,
+        "size": file.size, "sha256": file.sha256, "licence": file.licence, "quantisation": file.quantisation,
+        "architecture": file.architecture,
+    }  # fmt: skip
+
+
+def show_drafts(target: Path, *, quiet: bool = False) -> list[str]:
+    """Say what could draft for `target`; the paths and names, best first."""
+    from localspec.models import drafts
+    from localspec.models import settings as model_settings
+
+    found = drafts.propose(target, model_settings.load())
+    if not quiet and found.here:
+        say("drafts on this disk with the same vocabulary, best first:")
+        for path in found.here:
+            aside(f"  {path}")
+    if not quiet and found.menu:
+        say("drafts on the menu of the same family (`localspec models pull NAME`):")
+        for file in found.menu:
+            aside(f"  {file.key} ({_size(file.size)})")
+    return [*map(str, found.here), *(file.key for file in found.menu)]
+
+
+def show_scan(as_json: bool) -> None:
+    """What other programs have on this disk."""
+    from localspec import paths
+    from localspec.models import settings as model_settings
+    from localspec.models.scan import scan
+
+    settings = model_settings.load()
+    for problem in settings.problems:
+        say(str(problem))
+    found = scan(settings.folders, cache_dir=paths.cache_dir())
+    if as_json:
+        print_json(
+            {
+                "files": [
+                    {"name": one.name, "program": one.program, "also": one.also, "path": one.path, "size": one.size,
+                     "architecture": one.header.architecture, "quantisation": one.header.quantisation}
+                    for one in found.files
+                ],
+                "pairs": [
+                    {"target": one.target.path, "draft": one.draft.path, "share": one.share,
+                     "reason": one.verdict.reason, "note": one.verdict.note}
+                    for one in found.pairs
+                ],
+                "broken": [{"program": one.program, "path": one.path, "reason": one.reason} for one in found.broken],
+                "left_out": found.left_out,
+            }
+        )  # fmt: skip
+        return
+    if found.files:
+        lines = [(", ".join((one.program, *one.also)), one.name, human(one.size), one.header.quantisation or UNKNOWN,
+                  str(one.path)) for one in found.files]  # fmt: skip
+        print_table(("PROGRAM", "NAME", "SIZE", "KIND", "FILE"), lines, right=("SIZE",))
+    else:
+        click.echo("No model files of other programs on this disk; `models.folders` in the settings names more places.")
+    for pair in found.pairs:
+        click.echo(one_line(f"pair: {pair.target.name} with draft {pair.draft.name} ({pair.share:.0%} of its size)"))
+        click.echo(one_line(f"  localspec models add NAME --target {pair.target.path} --draft {pair.draft.path}"))
+    for broken in found.broken:
+        say(broken.reason)
+    if found.left_out:
+        aside(f"{found.left_out} further files are no language models (projectors, adapters, embeddings)")
