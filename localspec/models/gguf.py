@@ -170,7 +170,9 @@ def _parse(file: BinaryIO, size: int, path: Path, tokens: bool) -> Header:
             continue
         element, count = cursor.u32(key), cursor.u64(key)
         lengths[key] = count
-        if key == TOKENS and element == STRING:
+        if key == TOKENS:
+            if element != STRING:
+                raise DamagedGGUF(f"the key {key} should be a list of texts")
             cursor.texts(count, key, texts)
         elif key == TOKEN_TYPES and tokens and element in SCALARS:
             types = tuple(int(n) for n in cursor.numbers(element, count, key))
@@ -182,7 +184,7 @@ def _parse(file: BinaryIO, size: int, path: Path, tokens: bool) -> Header:
     # bool is an int to Python, and no alignment.
     if not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1):
         raise DamagedGGUF(f"the alignment {plain(str(alignment))} is no power of two")
-    table = _tensors(cursor, tensor_count)
+    table = _tensors(cursor, tensor_count, path)
     header = Header(
         path=path,
         version=version,
@@ -274,7 +276,7 @@ def _list(cursor: Cursor, element: int, count: int, key: str) -> tuple[int | flo
     return None
 
 
-def _tensors(cursor: Cursor, count: int) -> tuple[Tensor, ...]:
+def _tensors(cursor: Cursor, count: int, path: Path) -> tuple[Tensor, ...]:
     table: dict[str, Tensor] = {}
     for _ in range(count):
         raw, shape, kind, offset = cursor.tensor_row(MAX_TENSOR_NAME, MAX_DIMENSIONS)
@@ -283,7 +285,10 @@ def _tensors(cursor: Cursor, count: int) -> tuple[Tensor, ...]:
             raise DamagedGGUF(f"the tensor {plain(name)} is there twice" if name else "a tensor has no name")
         layout = TENSOR_TYPES.get(kind)
         if layout is None:
-            raise DamagedGGUF(f"the tensor {plain(name)} has the type {kind}, which llama.cpp does not know")
+            raise NotGGUF(
+                f"{named(path)} has tensors of the type {kind}, which this version of llama.cpp does not know: look "
+                "for an update, or take another quantisation"
+            )
         elements = math.prod(shape)
         if elements >= 1 << 63 or shape[0] % layout.block:
             sizes = " x ".join(map(str, shape))
