@@ -3,11 +3,15 @@
 import codecs
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from localspec.cli.errors import Failure
-from localspec.cli.terminal import is_terminal, one_line
+from localspec.cli.terminal import is_terminal, one_line, say
+
+PATIENCE_S = 3.0
+"""A pipe that nobody closes looks like a program that hangs: after this long it is said what is waited for."""
 
 HOW = 'give it as an argument, `localspec run "your question"`, or pipe text in'
 
@@ -54,7 +58,14 @@ def _piped() -> str | None:
     """Standard input when it is not a terminal; None otherwise."""
     if sys.stdin is None or sys.stdin.closed or is_terminal(sys.stdin):
         return None
-    return _decoded(sys.stdin.buffer.read(), "standard input")
+    patience = threading.Timer(PATIENCE_S, say, ("waiting for standard input to end; `< /dev/null` gives it none",))
+    patience.daemon = True
+    patience.start()
+    try:
+        data = sys.stdin.buffer.read()
+    finally:
+        patience.cancel()
+    return _decoded(data, "standard input")
 
 
 def _read(path: Path) -> str:

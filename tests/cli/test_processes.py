@@ -44,8 +44,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     def start(*command: str, **more: Any) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "READY": str(tmp_path / "ready"), "OMP_WAIT_POLICY": "passive"}
         process = subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=environment, **more,
+            [sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+            **{"stdin": subprocess.DEVNULL, **more},
         )  # fmt: skip
         started.append(process)
         return process
@@ -56,7 +56,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
             for child in psutil.Process(process.pid).children(recursive=True):
                 child.kill()
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 @POSIX_SIGNALS
@@ -184,6 +184,18 @@ def test_a_console_that_cannot_show_a_character_is_no_error(long_model: Path, tm
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, b"?x")
+
+
+def test_a_pipe_that_nobody_closes_is_named(
+    start: Callable[..., subprocess.Popen[bytes]], long_model: Path, tmp_path: Path
+) -> None:
+    process = start("tests.cli.scripted", "prefill", "run", "--target", str(long_model), "hi", stdin=subprocess.PIPE)
+    assert process.stderr is not None
+    assert process.stdin is not None
+    assert b"waiting for standard input" in process.stderr.readline()
+    assert not (tmp_path / "ready").exists()
+    process.stdin.close()
+    until((tmp_path / "ready").exists, "the answer begins once the pipe is closed")
 
 
 def test_version_is_one_line() -> None:

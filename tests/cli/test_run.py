@@ -13,7 +13,7 @@ from localspec.engine.errors import EngineDied, LoadError, PromptTooLong
 from localspec.engine.events import Finished, Started
 from localspec.engine.requests import Segment
 from tests.cli.streams import CommandLine, Outcome
-from tests.fake_engine import INFO, Reading, Say, Script, Step, Tell, plain
+from tests.fake_engine import INFO, FakeEngine, Reading, Say, Script, Step, Tell, Wait, plain
 
 THINKER = "{{ messages[0].content }}{# <think></think> #}{% if enable_thinking is false %}OFF{% endif %}"
 
@@ -494,6 +494,19 @@ class TestInterrupt:
         assert "Traceback" not in outcome.err
         assert cli.engines[0].closed
         assert signal.getsignal(signal.SIGINT) is before
+
+    def test_one_that_comes_before_the_engine_has_begun_is_not_lost(
+        self, cli: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = FakeEngine.generate
+
+        def struck(engine: FakeEngine, request: Any) -> Any:
+            os.kill(os.getpid(), signal.SIGINT)
+            return real(engine, request)
+
+        monkeypatch.setattr(FakeEngine, "generate", struck)
+        cli.use(scripts=[Script([Wait()])])
+        assert run(cli, model, "hi").code == 130
 
     def test_in_load(self, cli: CommandLine, model: Path) -> None:
         cli.use(load=lambda: os.kill(os.getpid(), signal.SIGINT))
