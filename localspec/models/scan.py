@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from localspec.models.errors import ModelError, NotAModel, named
+from localspec.models.errors import ModelError, NotAModel, named, plain
 from localspec.models.gguf import Header, read_header
 from localspec.models.gguf_split import part_name, read_model
 from localspec.models.pairs import LARGEST_DRAFT, PairVerdict, bytes_per_token, plausible, propose_drafts
-from localspec.models.scan_places import Candidate, System, Unreadable, candidates
+from localspec.models.scan_places import System, Unreadable, candidates
 
 DRAFTS_PER_TARGET = 3
 
@@ -78,7 +78,10 @@ def scan(folders: Sequence[Path] = (), *, system: System | None = None, cache_di
         if isinstance(candidate, Unreadable):
             broken.append(Broken(candidate.program, candidate.path, f"{named(candidate.path)} {candidate.reason}"))
             continue
-        if _is_later_part(candidate):
+        if first := _first_part(candidate.path):
+            if not first.exists():
+                reason = f"{named(candidate.path)} is a later part, and the first part, {first.name}, is not beside it"
+                broken.append(Broken(candidate.program, candidate.path, f"{plain(reason, 500)}: fetch it as well"))
             continue
         key = _identity(candidate.path)
         if key in left_out or candidate.path in failed:
@@ -139,13 +142,13 @@ def _worth_comparing(target: Header, draft: Header) -> bool:
     return 0 < bytes_per_token(draft) <= LARGEST_DRAFT * bytes_per_token(target) and plausible(target, draft)
 
 
-def _is_later_part(candidate: Candidate) -> bool:
-    """A later part of a split model whose first part lies beside it, which stands for all."""
-    parsed = part_name(candidate.path.name)
+def _first_part(path: Path) -> Path | None:
+    """Of a later part of a split model the first one, which stands for all; None for other files."""
+    parsed = part_name(path.name)
     if parsed is None or parsed[1] == 1:
-        return False
+        return None
     stem, _, count = parsed
-    return candidate.path.with_name(f"{stem}-00001-of-{count:05d}.gguf").exists()
+    return path.with_name(f"{stem}-00001-of-{count:05d}.gguf")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
