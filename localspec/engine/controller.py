@@ -81,14 +81,17 @@ class Controller:
     _since_probe: int = 0
     _probe_after: int = PROBE_AFTER
 
-    def choose(self, offers: Sequence[Offer], limit: int) -> Choice | None:
-        """The offer and length that promise most, or None when plain decoding does. At most `limit` tokens."""
+    def choose(self, offers: Sequence[Offer], limit: int, *, insist: bool = False) -> Choice | None:
+        """The offer and length that promise most, or None when plain decoding does. At most `limit` tokens.
+
+        `insist` leaves plain decoding out: a person asked for this drafter, whatever it costs.
+        """
         best: Choice | None = None
         for number, offer in enumerate(offers):
             choice = self._best_length(number, offer, limit)
             if choice is not None and (best is None or choice.gain > best.gain):
                 best = choice
-        if best is not None and best.gain >= PAYS:
+        if best is not None and (insist or best.gain >= PAYS):
             return best
         return self._probe(offers, limit)
 

@@ -60,7 +60,11 @@ class Costs:
 
 
 class Strategy:
-    """One answer's drafting. `fixed` is a draft length for every cycle; None lets the controller choose."""
+    """One answer's drafting. `fixed` is a draft length for every cycle; None lets the controller choose.
+
+    In mode `draft` every cycle drafts: who names the draft model wants to see it at work. `auto` and `lookup` draft when
+    it pays.
+    """
 
     def __init__(
         self, mode: Speculate, fixed: int | None, costs: Costs, lookup: Lookup, model: ModelDrafter | None
@@ -70,6 +74,7 @@ class Strategy:
         self._lookup = lookup if mode in ("auto", "lookup") else None
         self._model = model if mode in ("auto", "draft") else None
         self._lazy_model = mode == "auto"
+        self._insist = mode == "draft"
         self._controller = Controller(costs.passes)
         if self._model is not None:
             self._model.patience = 0.0 if fixed else PATIENCE
@@ -112,7 +117,7 @@ class Strategy:
                 offers.append(Offer("lookup", len(found.tokens), evidence=found.match_length))
         if self._model is not None:
             offers.append(Offer("draft", limit, token_cost=self.costs.draft_token))
-        choice = self._controller.choose(offers, limit)
+        choice = self._controller.choose(offers, limit, insist=self._insist)
         offer = offers[choice.offer] if choice else None
         unused = tuple((o, found.tokens[0]) for o in offers if o.drafter == "lookup" and o is not offer)
         if choice is None or offer is None:
