@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from localspec.engine.distribution import Distribution
 from localspec.engine.errors import EngineError
+from localspec.engine.ranges import validate
 from localspec.engine.requests import SamplerSettings
 
 Logits = NDArray[np.float32]
@@ -26,40 +27,6 @@ pass over the row."""
 _BUCKETS_A_LOGIT = 16
 _BUCKETS = 40 * _BUCKETS_A_LOGIT + 1
 """Top-p alone sorts only the bucket of logits its cut falls into; what is 40 logits below the best shares the last."""
-
-
-def validate(settings: SamplerSettings, vocab_size: int) -> None:
-    """Raise ValueError, naming the option and its range, when a setting is out of range."""
-    _in_range("temperature", settings.temperature, 0.0, math.inf)
-    _whole("top_k", settings.top_k, 0, "0 (off) or more")
-    _in_range("top_p", settings.top_p, 0.0, 1.0)
-    _in_range("min_p", settings.min_p, 0.0, 1.0)
-    _in_range("repeat_penalty", settings.repeat_penalty, 0.0, math.inf, above=True)
-    _in_range("frequency_penalty", settings.frequency_penalty, -math.inf, math.inf)
-    _in_range("presence_penalty", settings.presence_penalty, -math.inf, math.inf)
-    _whole("penalty_last_n", settings.penalty_last_n, -1, "-1 (all), 0 (off) or more")
-    for token, bias in settings.logit_bias.items():
-        if not 0 <= token < vocab_size:
-            raise ValueError(f"logit_bias names token {token}; this model's tokens are 0 to {vocab_size - 1}")
-        if math.isnan(bias) or bias == math.inf:
-            raise ValueError(f"logit_bias of token {token} must be a finite number or -inf, not {bias}")
-
-
-def _in_range(name: str, value: float, low: float, high: float, *, above: bool = False) -> None:
-    if math.isfinite(value) and (low < value if above else low <= value) and value <= high:
-        return
-    if high < math.inf:
-        wanted = f"between {low:g} and {high:g}"
-    elif low > -math.inf:
-        wanted = f"a finite number above {low:g}" if above else f"a finite number, {low:g} or more"
-    else:
-        wanted = "a finite number"
-    raise ValueError(f"{name} must be {wanted}, not {value}")
-
-
-def _whole(name: str, value: int, low: int, wanted: str) -> None:
-    if not isinstance(value, int) or value < low:
-        raise ValueError(f"{name} must be a whole number, {wanted}, not {value}")
 
 
 class Sampler:
