@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from localspec.chat.looks import look_of, looks_of
 from localspec.chat.splitting import Part, Splitter
 from localspec.cli import jsonlines, render
 from localspec.cli.terminal import StatusLine, VisibleStream, aside, is_terminal, say, takes_escapes, write_quietly
@@ -88,7 +89,7 @@ class TextSink:
 
     def started(self, event: Started) -> None:
         aside(self._start_line(event))
-        if self._watched and (legend := render.legend(self._mode, render.looks_of(event))):
+        if self._watched and (legend := render.legend(self._mode, looks_of(event))):
             write_quietly(sys.stderr, legend + "\n")
 
     def part(self, part: Part) -> None:
@@ -99,7 +100,7 @@ class TextSink:
         if part.text:
             self._end_thought()
             text = self._visible.push(part.text) if self._terminal else part.text
-            self._write(self._painter.paint(text, render.look_of(part.token.kind, part.token.drafter)))
+            self._write(self._painter.paint(text, look_of(part.token.kind, part.token.drafter)))
 
     def cycle(self, event: Cycle) -> None:
         pass

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from localspec.chat import looks
 from localspec.cli import options, render
 from localspec.cli.errors import INTERRUPTED, Failure
 from localspec.cli.options import Number
@@ -127,13 +128,13 @@ def ratio(plain: Stats, fast: Stats) -> float | None:
 def rows(plain: Stats, fast: Stats) -> list[tuple[str, str, str]]:
     """The table: what, plain, speculative."""
     reused = f"{fast.prompt_reused} of {fast.prompt_tokens}"
-    baseline = "1.00x" if plain.tokens_per_s else render.MISSING
+    baseline = "1.00x" if plain.tokens_per_s else looks.MISSING
     return [
-        ("tokens/s", render.number(plain.tokens_per_s), render.number(fast.tokens_per_s)),
-        ("speed-up over the plain run", baseline, render.number(ratio(plain, fast), ".2f", "x")),
-        ("acceptance rate", render.MISSING, render.share(fast.acceptance_rate)),
-        ("tokens per cycle", render.number(plain.tokens_per_cycle, ".2f"), render.number(fast.tokens_per_cycle, ".2f")),
-        ("time to first token", render.number(plain.ttft_s, ".2f", " s"), render.number(fast.ttft_s, ".2f", " s")),
+        ("tokens/s", looks.number(plain.tokens_per_s), looks.number(fast.tokens_per_s)),
+        ("speed-up over the plain run", baseline, looks.number(ratio(plain, fast), ".2f", "x")),
+        ("acceptance rate", looks.MISSING, looks.share(fast.acceptance_rate)),
+        ("tokens per cycle", looks.number(plain.tokens_per_cycle, ".2f"), looks.number(fast.tokens_per_cycle, ".2f")),
+        ("time to first token", looks.number(plain.ttft_s, ".2f", " s"), looks.number(fast.ttft_s, ".2f", " s")),
         ("prompt tokens reused", f"{plain.prompt_reused} of {plain.prompt_tokens}", reused),
         ("tokens", str(plain.tokens), str(fast.tokens)),
     ]

@@ -8,39 +8,19 @@ import os
 from collections.abc import Sequence
 from typing import Literal, TextIO
 
+from localspec.chat.looks import LOOKS, MARKS, NAMES, Look, number, share, speedup
 from localspec.cli.terminal import takes_escapes
-from localspec.engine.events import DrafterName, Kind, Started, Stats
+from localspec.engine.events import Started, Stats
 from localspec.engine.requests import EngineInfo
 
 Color = Literal["auto", "always", "never", "marks"]
 Mode = Literal["color", "attributes", "marks", "none"]
-Look = Literal["lookup", "draft", "resampled", "bonus", "plain"]
-
-MISSING = "–"
 
 ATTRIBUTES: dict[Look, str] = {"lookup": "1", "draft": "3", "resampled": "4", "bonus": "1;4", "plain": ""}
 """SGR attributes: bold, italic, underline, bold underline."""
 
 HUES: dict[Look, str] = {"lookup": "32", "draft": "36", "resampled": "35", "bonus": "34", "plain": ""}
 """SGR colours out of the first eight, all readable on light and dark: green, cyan, magenta, blue."""
-
-MARKS: dict[Look, tuple[str, str]] = {
-    "lookup": ("‹", "›"),
-    "draft": ("«", "»"),
-    "resampled": ("⟦", "⟧"),
-    "bonus": ("⟨", "⟩"),
-    "plain": ("", ""),
-}
-
-LOOKS: tuple[Look, ...] = ("lookup", "draft", "resampled", "bonus", "plain")
-
-NAMES: dict[Look, str] = {
-    "lookup": "accepted (lookup)",
-    "draft": "accepted (draft model)",
-    "resampled": "resampled",
-    "bonus": "bonus",
-    "plain": "plain",
-}
 
 
 def mode_for(color: Color, stream: TextIO) -> Mode:
@@ -50,12 +30,6 @@ def mode_for(color: Color, stream: TextIO) -> Mode:
     if color == "never" or (color == "auto" and not takes_escapes(stream)):
         return "none"
     return "attributes" if os.environ.get("NO_COLOR") and color == "auto" else "color"
-
-
-def look_of(kind: Kind, drafter: DrafterName) -> Look:
-    if kind != "accepted":
-        return kind
-    return "lookup" if drafter == "lookup" else "draft"
 
 
 class Painter:
@@ -93,29 +67,6 @@ def legend(mode: Mode, looks: Sequence[Look] = LOOKS) -> str:
         return ""
     painter = Painter(mode)
     return "  ".join(painter.paint(NAMES[look], look) + painter.finish() for look in looks)
-
-
-def looks_of(started: Started) -> tuple[Look, ...]:
-    """The looks that can occur in an answer; none when nothing is drafted."""
-    if started.speculate == "off":
-        return ()
-    return tuple(look for look in LOOKS if look != "draft" or started.draft)
-
-
-def number(value: float | None, form: str = ".1f", unit: str = "") -> str:
-    """A figure, or – when nothing stands behind it."""
-    return MISSING if value is None else f"{value:{form}}{unit}"
-
-
-def share(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.0%}"
-
-
-def speedup(stats: Stats) -> str:
-    """The speed-up with its baseline named."""
-    if stats.speedup is None or stats.plain_tokens_per_s is None:
-        return f"speed-up {MISSING} (no plain baseline)"
-    return f"{stats.speedup:.2f}x plain ({stats.plain_tokens_per_s:.1f} tokens/s, {stats.baseline})"
 
 
 def stats_line(stats: Stats) -> str:

@@ -1,0 +1,122 @@
+"""From what a person asked for to a running engine: which files, do they belong together, what if the draft fails."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from localspec import paths
+from localspec.engine.errors import EngineError
+from localspec.engine.requests import EngineConfig, EngineInfo, Speculate
+from localspec.models.errors import ModelError
+
+LOOKUP_INSTEAD = "drafting by prompt lookup only"
+SPECULATE: tuple[Speculate, ...] = ("auto", "off", "lookup", "draft")
+
+
+class CannotChoose(ModelError):
+    """What was asked for does not name a target and a draft that go together."""
+
+
+class Starts(Protocol):
+    """What `start` needs of an engine's client."""
+
+    def start(self, on_progress: Callable[[float], None] | None = None) -> EngineInfo: ...
+
+    def close(self) -> None: ...
+
+
+Client = TypeVar("Client", bound=Starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to load and how to speculate.
+
+    `explicit`: the person asked for the draft, so without it nothing runs. `name` is the pair's name on the menu, or
+    what was asked for; `notes` are lines for the person.
+    """
+
+    config: EngineConfig
+    speculate: Speculate
+    explicit: bool = False
+    name: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def choose(
+    spec: str | None,
+    configure: Callable[[str, str | None], EngineConfig],
+    *,
+    draft: str | None = None,
+    speculate: Speculate | None = None,
+    usual: Speculate | None = None,
+    offline: bool = False,
+) -> Choice:
+    """The files for `spec` (a pair, a file, a hub reference; None: the menu's starter), checked as a pair before
+    anything is loaded. `configure` makes the engine's configuration of target and draft; `speculate` was asked for
+    here, `usual` is what the settings say.
+
+    Raises `ModelError` when the target, or a draft that was asked for, cannot be used; a draft that merely comes with
+    the pair is left out instead, with a note.
+    """
+    from localspec.models import catalog, store
+    from localspec.models import settings as model_settings
+    from localspec.models.pairs import check_pair
+
+    spec = spec or _starter(catalog.load())
+    found = store.resolve(spec, draft=draft, settings=model_settings.load(offline=offline))
+    suggested: Any = found.pair.speculate if found.pair and found.pair.speculate in SPECULATE else "auto"
+    mode: Speculate = speculate or usual or ("auto" if draft else suggested)
+    explicit = draft is not None or speculate == "draft"
+    notes: list[str] = []
+    file = found.draft
+    if mode in ("off", "lookup"):
+        file = None
+        if draft:
+            notes.append(f"the draft is not loaded: --speculate {mode} does not use it")
+    elif file is None:
+        if mode == "draft":
+            raise CannotChoose(
+                found.notes[0] if found.notes else "--speculate draft needs a draft: name one with --draft"
+            )
+        notes += [f"{note}; {LOOKUP_INSTEAD}" for note in found.notes]
+    elif not (verdict := check_pair(found.target, file, paths.cache_dir())).compatible:
+        reason = f"{file.name} cannot draft for {found.target.name}: {verdict.reason}"
+        if explicit:
+            raise CannotChoose(reason)
+        notes.append(f"{reason}; {LOOKUP_INSTEAD}")
+        file = None
+    name = found.pair.key if found.pair else spec
+    return Choice(configure(str(found.target), str(file) if file else None), mode, explicit, name, tuple(notes))
+
+
+def _starter(menu: Any) -> str:
+    pair = menu.starter()
+    if pair is None:
+        raise CannotChoose("the menu has no starter pair: name a model with --pair or --target")
+    return str(pair.key)
+
+
+def start(
+    choice: Choice, make: Callable[[EngineConfig], Client], on_progress: Callable[[float], None] | None = None
+) -> tuple[Client, EngineInfo, tuple[str, ...]]:
+    """A running engine's client (the caller closes it), what it loaded, and notes for the person.
+
+    Raises `EngineError`. A draft nobody asked for that cannot be loaded is left out, with a note.
+    """
+    notes: tuple[str, ...] = ()
+    for config in (choice.config, replace(choice.config, draft=None)):
+        client = make(config)
+        try:
+            info = client.start(on_progress)
+        except EngineError as error:
+            client.close()
+            if notes or config.draft is None or choice.explicit:
+                raise
+            notes = (f"the draft could not be loaded ({error}); {LOOKUP_INSTEAD}",)
+            continue
+        except BaseException:
+            client.close()
+            raise
+        return client, info, (*notes, *info.notices)
+    raise AssertionError("the second round has no draft and either returns or raises")
