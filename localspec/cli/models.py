@@ -63,7 +63,8 @@ def pull(
 def check(specs: tuple[str, ...], no_hash: bool, as_json: bool) -> int:
     """Check files: header, tensors against the size, sha256, and whether target and draft belong together.
 
-    One pair's name checks its two files against each other; two names or files are taken as target and draft.
+    One pair's name checks its two files against each other; two names or files are taken as target and draft (a pair's
+    name then stands for its target).
     """
     from localspec.cli.models_check import check_specs
 
@@ -112,7 +113,7 @@ def add(name: str, target: Path, draft: Path | None, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @JSON
 def remove(name: str, yes: bool, as_json: bool) -> None:
-    """Delete the files of NAME that localspec fetched; says first how much that frees. Other files are never touched."""
+    """Delete the files of NAME that localspec fetched, saying first how much that frees. Others are never touched."""
     from localspec.models import removal
     from localspec.models.partial import human
 
@@ -123,10 +124,8 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
         for path in plan.delete:
             click.echo(one_line(f"delete {path}"), err=True)
     if not yes and (plan.delete or plan.own_entry):
-        what = (
-            f"Delete {len(plan.delete)} files, which frees {human(plan.frees)}?" if plan.delete else f"Remove {name}?"
-        )
-        click.confirm(what, abort=True, err=True)
+        what = f"Delete {len(plan.delete)} files, which frees {human(plan.frees)}?"
+        click.confirm(what if plan.delete else f"Take {name} off the menu?", abort=True, err=True)
     freed = removal.carry_out(plan)
     if as_json:
         print_json({"name": name, "deleted": plan.delete, "freed": freed, "stays": plan.stays})

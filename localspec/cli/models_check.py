@@ -29,7 +29,7 @@ class Finding:
 
 def check_specs(specs: Sequence[str], *, with_hash: bool, as_json: bool) -> int:
     """Check each file and, when there are two, whether they are a pair. Answers the exit code."""
-    found = [path for spec in specs for path in _paths_of(spec)]
+    found = _paths_of(specs[0]) if len(specs) == 1 else [_target_of(spec) for spec in specs]
     findings = [_check_file(path, with_hash) for path in found]
     pair = _check_pair(findings) if len(findings) == 2 and not any(one.bad for one in findings) else None
     if as_json:
@@ -38,13 +38,13 @@ def check_specs(specs: Sequence[str], *, with_hash: bool, as_json: bool) -> int:
         for one in findings:
             click.echo(one_line(str(one.path)))
             for sentence in one.good:
-                click.echo(one_line(f"  ok     {sentence}"))
+                click.echo(f"  ok     {one_line(sentence)}")
             for sentence in one.bad:
-                click.echo(one_line(f"  WRONG  {sentence}"))
+                click.echo(f"  WRONG  {one_line(sentence)}")
         if pair:
             click.echo(one_line(f"{'a pair' if pair['compatible'] else 'NO PAIR'}: {pair['reason']}"))
             if pair["note"]:
-                click.echo(one_line(f"  note: {pair['note']}"))
+                click.echo(f"  note: {one_line(pair['note'])}")
     return FAILED if any(one.bad for one in findings) or (pair and not pair["compatible"]) else 0
 
 
@@ -58,6 +58,11 @@ def _paths_of(spec: str) -> list[Path]:
             raise ModelError(f"{' and '.join(missing)} not on this disk: fetch with `localspec models pull {spec}`")
         return [path for file in files if (path := store.find(file))]
     return [store.locate(spec, model_settings.load())]
+
+
+def _target_of(spec: str) -> Path:
+    pair = catalog.load().pairs.get(spec)
+    return store.locate(pair.target if pair else spec, model_settings.load())
 
 
 def _check_file(path: Path, with_hash: bool) -> Finding:

@@ -1,5 +1,6 @@
 """How the menu, what a scan found, and proposed drafts are shown."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,15 +23,16 @@ def list_as_table(
 ) -> None:
     """The menu for a person, on stdout."""
     del problems  # said on stderr by the caller
-    headings = ("NAME", "HERE", "FITS", "SIZE", "PAIR", "MEASURED HERE", "LICENCE", "FOR")
+    headings = ("NAME", "HERE", "FITS", "SIZE", "SAME VOCABULARY", "MEASURED HERE", "LICENCE", "FOR")
     print_table(headings, [_line(row) for row in rows], right=("SIZE",))
     if singles:
         click.echo("\nWithout a draft of their own (prompt lookup still helps):")
         lines = [(one.file.key, _here(one.state, [one]), _size(one.file.size), one.file.licence or UNKNOWN,
                   one.file.note or "") for one in singles]  # fmt: skip
         print_table(("NAME", "HERE", "SIZE", "LICENCE", "NOTE"), lines, right=("SIZE",))
+    click.echo()
     gpus = "".join(f", {gpu.description or gpu.name} with {human(gpu.total)}" for gpu in machine.gpus if not gpu.shared)
-    click.echo(one_line(f"\nThis machine: {human(machine.ram_free)} of {human(machine.ram_total)} memory free{gpus}."))
+    click.echo(one_line(f"This machine: {human(machine.ram_free)} of {human(machine.ram_total)} memory free{gpus}."))
     click.echo("Fetch one with `localspec models pull NAME`.")
 
 
@@ -100,6 +102,11 @@ def _file_data(one: FileState) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def quoted(path: Path) -> str:
+    """A path as a shell takes it."""
+    return one_line(shlex.quote(str(path)))
+
+
 def show_drafts(target: Path, *, quiet: bool = False) -> list[str]:
     """Say what could draft for `target`; the paths and names, best first."""
     from localspec.models import drafts
@@ -109,11 +116,11 @@ def show_drafts(target: Path, *, quiet: bool = False) -> list[str]:
     if not quiet and found.here:
         say("drafts on this disk with the same vocabulary, best first:")
         for path in found.here:
-            aside(f"  {path}")
+            aside(f"- {path}")
     if not quiet and found.menu:
         say("drafts on the menu of the same family (`localspec models pull NAME`):")
         for file in found.menu:
-            aside(f"  {file.key} ({_size(file.size)})")
+            aside(f"- {file.key} ({_size(file.size)})")
     return [*map(str, found.here), *(file.key for file in found.menu)]
 
 
@@ -153,7 +160,7 @@ def show_scan(as_json: bool) -> None:
         click.echo("No model files of other programs on this disk; `models.folders` in the settings names more places.")
     for pair in found.pairs:
         click.echo(one_line(f"pair: {pair.target.name} with draft {pair.draft.name} ({pair.share:.0%} of its size)"))
-        click.echo(one_line(f"  localspec models add NAME --target {pair.target.path} --draft {pair.draft.path}"))
+        click.echo(f"  localspec models add NAME --target {quoted(pair.target.path)} --draft {quoted(pair.draft.path)}")
     for broken in found.broken:
         say(broken.reason)
     if found.left_out:

@@ -1,4 +1,4 @@
-"""The menu as a person looks at it: each pair with what it costs to fetch, whether it fits, and what is known of it here.
+"""The menu as a person looks at it: what each pair costs to fetch, whether it fits, what is known of it here.
 
 Data only; the command line and the screens draw it. Nothing here touches the network.
 """
@@ -123,7 +123,7 @@ def _compatible(pair: Pair, files: tuple[FileState, ...]) -> tuple[bool | None, 
         verdict = check_pair(target, draft, paths.cache_dir())
     except ModelError as error:
         return False, str(error)
-    return verdict.compatible, "compatible" if verdict.compatible else verdict.reason
+    return verdict.compatible, "yes, checked here" if verdict.compatible else f"no: {verdict.reason}"
 
 
 def _fit(files: tuple[FileState, ...], machine: Machine) -> Fit | None:

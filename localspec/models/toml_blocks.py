@@ -97,7 +97,8 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
     """Stretches from one table header to the next, each with the number of its first line (from 1)."""
     start, lines = 1, list[str]()
     for number, line in enumerate(text.splitlines(keepends=True), start=1):
-        if _HEADER.match(line) and lines:
+        # Also a header that lacks its closing bracket, which would drag the table before it along.
+        if (line.startswith("[") or _HEADER.match(line)) and lines:
             yield start, "".join(lines)
             start, lines = number, []
         lines.append(line)

@@ -1,4 +1,4 @@
-"""A local HTTP server that behaves like the model hub: redirects to a second host, ETags, ranges, an API; and misbehaves
+"""A local HTTP server that behaves like the model hub: redirects to a second host, ETags, ranges, an API. It misbehaves
 on request. Real sockets."""
 
 import contextlib
@@ -52,6 +52,7 @@ class HubServer(ThreadingHTTPServer):
         self.tokens: list[tuple[str, str | None]] = []
         self.bytes_per_s: float | None = None
         self.closing = threading.Event()
+        self.asked = threading.Event()
         self._lock = threading.Lock()
 
     @property
@@ -95,6 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: bool) -> None:
         path = unquote(self.path.split("?")[0])
         self.server.paths.append(f"{self.command} {path}")
+        self.server.asked.set()
         if path.startswith("/cdn/"):
             self._file(path.removeprefix("/cdn/"), body)
             return
