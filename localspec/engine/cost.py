@@ -15,8 +15,10 @@ ENOUGH = 3
 """Plain passes near a context length before its speed counts as measured."""
 
 STALE_S = 5.0
-"""A plain pass older than this is measured again: heat, battery and neighbours change a laptop's speed, and one pass in
-so long costs less than 1 %."""
+"""A plain pass older than this is measured again: heat, battery and neighbours change a laptop's speed."""
+
+SHARE = 100
+"""But never more than one plain pass in the time of so many: the baseline may cost 1 % of an answer."""
 
 MANY = 16
 """From so many plain passes in one answer on, their mean is the baseline: it has the stalls in, as the answer has."""
@@ -55,7 +57,7 @@ class PlainSpeed:
     def wanted(self, context: int, now_s: float) -> bool:
         """A plain pass now would be worth its time: too few near this length, or the latest is old."""
         near = self._near(context)
-        return len(near) < ENOUGH or now_s - near[-1][2] > STALE_S
+        return len(near) < ENOUGH or now_s - near[-1][2] > max(STALE_S, SHARE * near[-1][1] / 1000)
 
     def _near(self, context: int) -> list[tuple[int, float, float]]:
         # Attention makes a pass dearer as the context grows; within these bounds the difference is below the noise.

@@ -62,8 +62,8 @@ class Costs:
 class Strategy:
     """One answer's drafting. `fixed` is a draft length for every cycle; None lets the controller choose.
 
-    In mode `draft` every cycle drafts: who names the draft model wants to see it at work. `auto` and `lookup` draft when
-    it pays.
+    In mode `draft` every cycle drafts: who names the draft model wants to see it at work. `auto` and `lookup` draft
+    when it pays.
     """
 
     def __init__(
