@@ -15,7 +15,7 @@ def costs(curve: dict[int, float]) -> PassCost:
     return cost
 
 
-FREE = costs({n: 1.0 for n in range(2, 33)})
+FREE = costs(dict.fromkeys(range(2, 33), 1.0))
 LINEAR = costs({n: float(n) for n in range(2, 33)})
 STEPS = costs(
     {
