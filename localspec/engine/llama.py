@@ -18,6 +18,7 @@ from localspec.engine.errors import LoadError
 from localspec.engine.requests import KvType
 
 _LOG_DEBUG = 1
+_DEVICE_KINDS = {1: "gpu", 2: "igpu"}
 
 recent_log: deque[str] = deque(maxlen=200)
 
@@ -49,12 +50,13 @@ def _library_version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A GPU llama.cpp can use; memory in bytes."""
+    """A GPU llama.cpp can use; memory in bytes. `kind` is "igpu" for one that shares main memory, else "gpu"."""
 
     name: str
     description: str
     free: int
     total: int
+    kind: str
 
 
 def gpus() -> list[Device]:
@@ -70,14 +72,15 @@ def gpus() -> list[Device]:
     found = []
     for i in range(lib.ggml_backend_dev_count()):
         device = ctypes.c_void_p(lib.ggml_backend_dev_get(ctypes.c_size_t(i)))
-        if lib.ggml_backend_dev_type(device) != 1:  # GGML_BACKEND_DEVICE_TYPE_GPU
+        kind = _DEVICE_KINDS.get(lib.ggml_backend_dev_type(device))
+        if kind is None:
             continue
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         lib.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
         name, description = (
             getattr(lib, f"ggml_backend_dev_{n}")(device).decode("utf-8", "replace") for n in ("name", "description")
         )
-        found.append(Device(name, description, free.value, total.value))
+        found.append(Device(name, description, free.value, total.value, kind))
     return found
 
 

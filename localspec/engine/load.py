@@ -1,15 +1,17 @@
 """From an `EngineConfig` to loaded models with their contexts, and the facts about them."""
 
+import contextlib
+import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from localspec.engine import machine
 from localspec.engine.context import Context, ContextOptions, RollbackDepth
 from localspec.engine.errors import LoadError
-from localspec.engine.llama import AbortFlag, Model, gpus, start_library
+from localspec.engine.llama import AbortFlag, Device, Model, gpus, start_library
 from localspec.engine.memo import Memo
 from localspec.engine.probe import probe_rollback
 from localspec.engine.requests import EngineConfig, EngineInfo, FlashAttention
@@ -136,6 +138,7 @@ def _gpu_layers(config: EngineConfig, paths: list[str], sizes: list[int]) -> lis
     """Layers on the GPU for target and draft: what was asked for, else what fits, the draft first."""
     asked = [config.gpu_layers, config.draft_gpu_layers][: len(paths)]
     devices = gpus()
+    _record_devices(config, devices)
     if not devices:
         return [0] * len(paths)
     counts = []
@@ -145,6 +148,15 @@ def _gpu_layers(config: EngineConfig, paths: list[str], sizes: list[int]) -> lis
         header.close()
     shares = machine.share_gpu(sum(d.free for d in devices), list(zip(sizes, counts, strict=True))[::-1])[::-1]
     return [share if wanted is None else wanted for wanted, share in zip(asked, shares, strict=True)]
+
+
+def _record_devices(config: EngineConfig, devices: list[Device]) -> None:
+    """Leave the GPUs' memory where the model menu reads it: only this process may ask the native library."""
+    if config.cache_dir:
+        with contextlib.suppress(OSError):
+            folder = Path(config.cache_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "devices.json").write_text(json.dumps([asdict(device) for device in devices]), encoding="utf-8")
 
 
 def _remembered_depth(config: EngineConfig, context: Context, *, on_gpu: bool) -> RollbackDepth:
