@@ -1,12 +1,13 @@
 """`localspec models`: the menu, fetching, checking, and files of one's own."""
 
+import sys
 from pathlib import Path
 
 import click
 
 from localspec.cli.errors import Failure
 from localspec.cli.output import print_json
-from localspec.cli.terminal import aside, one_line, say
+from localspec.cli.terminal import aside, is_terminal, one_line, say
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 
@@ -125,7 +126,10 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
             click.echo(one_line(f"delete {path}"), err=True)
     if not yes and (plan.delete or plan.own_entry):
         what = f"Delete {len(plan.delete)} files, which frees {human(plan.frees)}?"
-        click.confirm(what if plan.delete else f"Take {name} off the menu?", abort=True, err=True)
+        if not is_terminal(sys.stdin):
+            raise Failure(f"nobody is there to ask: {what} Say so with --yes")
+        if not click.confirm(what if plan.delete else f"Take {name} off the menu?", err=True):
+            raise Failure("nothing was removed")
     freed = removal.carry_out(plan)
     if as_json:
         print_json({"name": name, "deleted": plan.delete, "freed": freed, "stays": plan.stays})

