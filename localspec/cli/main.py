@@ -16,6 +16,7 @@ from localspec.cli.terminal import one_line, say, write_quietly
 COMMANDS = {
     "run": ("localspec.cli.run:run", "Answer one prompt on stdout; piped text is read as input."),
     "demo": ("localspec.cli.demo:demo", "Decode one code edit plainly and speculatively, and compare."),
+    "bench": ("localspec.cli.bench:bench", "Measure plain decoding and speculation side by side."),
     "models": ("localspec.cli.models:group", "List, fetch, check and find model files."),
     "doctor": ("localspec.cli.doctor:doctor", "Check what this installation needs."),
     "config": ("localspec.cli.config:config", "Show or change settings, and where everything lies."),
