@@ -75,12 +75,12 @@ def demo(**values: Any) -> int:
     from localspec.cli.interrupts import Interrupts
     from localspec.cli.terminal import StatusLine, say
 
-    color: Any = values["color"] or settings.load().color or "auto"
-    mode = render.mode_for(color, sys.stdout)
+    held = settings.in_force(values)
+    mode = render.mode_for(held.color, sys.stdout)
     choice = session.choose(values)
     if choice.speculate == "off":
         raise Failure("the demo compares plain decoding with speculation: --speculate off leaves nothing to compare")
-    chosen = options.left_to_the_program(values)
+    chosen = options.left_to_the_program(held)
     status = StatusLine()
     client, info = session.start(choice, status)
     runs: list[tuple[Finished, str]] = []
@@ -97,7 +97,7 @@ def demo(**values: Any) -> int:
                 prompt=prompt,
                 sampling=SamplerSettings(temperature=0.0),
                 speculate=speculate,
-                draft_length=values["draft_length"] if runs else None,
+                draft_length=held.draft_length if runs else None,
                 max_tokens=values["max_tokens"],
                 keep_control=thinking.keep_control,
             )

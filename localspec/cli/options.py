@@ -1,27 +1,27 @@
-"""The options that `run` and `demo` share, and what they become: an engine's configuration and sampler settings.
+"""The options that the answering commands share. One that is not given is None: the settings hold (`cli.settings`).
 
 A value of the wrong form is wrong usage (exit code 2); a number out of its range is a bad value (exit code 1).
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
+from localspec.chat.settings import AUTO, BY_NAME, Settings
 from localspec.cli.errors import Failure
-from localspec.engine.requests import MAX_DRAFT_LENGTH, EngineConfig, SamplerSettings
+from localspec.engine.requests import MAX_DRAFT_LENGTH
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-DEFAULTS = SamplerSettings()
-SPECULATE = ("auto", "off", "lookup", "draft")
-KV_TYPES = ("f16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f32")
+DEFAULTS = Settings()
+SPECULATE = BY_NAME["speculate"].choices
+KV_TYPES = BY_NAME["kv_type"].choices
 
 
 class Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.2 on only
-    """A number within a range, the ends included unless `above`; `auto` when that is allowed, which gives None."""
+    """A number within a range, the ends included unless `above`; the word `auto` when that is allowed."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
         self.kind, self.low, self.high, self.above, self.auto = kind, low, high, above, auto
         self.name = "n|auto" if auto else "n"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float | None:
-        if self.auto and value == "auto":
-            return None
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float | str:
+        if self.auto and value == AUTO:
+            return AUTO
         try:
             number = self.kind(value)
         except (ValueError, OverflowError):
@@ -85,33 +85,28 @@ model_options = _stack(
         "--ctx",
         type=Number(int, 1, auto=True),
         metavar="N|auto",
-        default="auto",
         help="Context in tokens.  [default: auto]",
     ),
     click.option(
-        "--threads", type=Number(int, 1, 1024, auto=True), metavar="N|auto", default="auto", help="[default: auto]"
+        "--threads", type=Number(int, 1, 1024, auto=True), metavar="N|auto", help="Processor threads.  [default: auto]"
     ),
     click.option(
         "--gpu-layers",
         type=Number(int, 0, auto=True),
         metavar="N|auto",
-        default="auto",
         help="Layers of the target on the GPU.  [default: auto]",
     ),
     click.option(
         "--draft-gpu-layers",
         type=Number(int, 0, auto=True),
         metavar="N|auto",
-        default="auto",
         help="Layers of the draft on the GPU.  [default: auto]",
     ),
-    click.option("--kv-type", type=click.Choice(KV_TYPES), default="f16", show_default=True, help="KV cache numbers."),
+    click.option("--kv-type", type=click.Choice(KV_TYPES), help="KV cache numbers.  [default: f16]"),
     click.option(
         "--flash-attn",
         type=click.Choice(("auto", "on", "off")),
-        default="auto",
-        show_default=True,
-        help="auto: what is faster here.",
+        help="auto: what is faster here.  [default: auto]",
     ),
     click.option("--offline", is_flag=True, help="Never use the network (answering needs none)."),
 )
@@ -120,57 +115,23 @@ sampling_options = _stack(
     click.option(
         "--temp",
         type=Number(float, 0),
-        default=DEFAULTS.temperature,
-        show_default=True,
-        help="Temperature; 0 takes the most likely token.",
+        help=f"Temperature; 0 takes the most likely token.  [default: {DEFAULTS.temperature:g}]",
     ),
-    click.option("--top-k", type=Number(int, 0), default=DEFAULTS.top_k, show_default=True, help="0: off."),
-    click.option("--top-p", type=Number(float, 0, 1), default=DEFAULTS.top_p, show_default=True, help="1: off."),
-    click.option("--min-p", type=Number(float, 0, 1), default=DEFAULTS.min_p, show_default=True, help="0: off."),
+    click.option("--top-k", type=Number(int, 0), help=f"0: off.  [default: {DEFAULTS.top_k}]"),
+    click.option("--top-p", type=Number(float, 0, 1), help=f"1: off.  [default: {DEFAULTS.top_p:g}]"),
+    click.option("--min-p", type=Number(float, 0, 1), help=f"0: off.  [default: {DEFAULTS.min_p:g}]"),
     click.option(
         "--repeat-penalty",
         type=Number(float, 0, above=True),
-        default=DEFAULTS.repeat_penalty,
-        show_default=True,
-        help="1: off.",
+        help=f"1: off.  [default: {DEFAULTS.repeat_penalty:g}]",
     ),
-    click.option("--frequency-penalty", type=Number(float), default=DEFAULTS.frequency_penalty, show_default=True),
-    click.option("--presence-penalty", type=Number(float), default=DEFAULTS.presence_penalty, show_default=True),
+    click.option("--frequency-penalty", type=Number(float), help=f"[default: {DEFAULTS.frequency_penalty:g}]"),
+    click.option("--presence-penalty", type=Number(float), help=f"[default: {DEFAULTS.presence_penalty:g}]"),
     click.option("--seed", type=Number(int, 0, 2**64 - 1), help="Seed of the random draws."),
 )
 
 
-def engine_config(target: str, draft: str | None, options: dict[str, Any], cache_dir: str) -> EngineConfig:
-    """The engine's configuration from the values of `model_options`."""
-    config = EngineConfig(
-        target=target,
-        draft=draft,
-        context=options["ctx"],
-        threads=options["threads"],
-        gpu_layers=options["gpu_layers"],
-        draft_gpu_layers=options["draft_gpu_layers"],
-        kv_type=options["kv_type"],
-        flash_attn=options["flash_attn"],
-        cache_dir=cache_dir,
-    )
-    return replace(config, max_draft_length=max(config.max_draft_length, options["draft_length"] or 0))
-
-
-def left_to_the_program(options: dict[str, Any]) -> set[str]:
-    """Names of the settings that were not given, for the start line."""
-    names = {"context": "ctx", "threads": "threads", "gpu_layers": "gpu_layers"}
-    chosen = {name for name, option in names.items() if options[option] is None}
-    return chosen | ({"flash_attn"} if options["flash_attn"] == "auto" else set())
-
-
-def sampler_settings(options: dict[str, Any]) -> SamplerSettings:
-    """The sampler settings from the values of `sampling_options`."""
-    return SamplerSettings(
-        temperature=options["temp"],
-        top_k=options["top_k"],
-        top_p=options["top_p"],
-        min_p=options["min_p"],
-        repeat_penalty=options["repeat_penalty"],
-        frequency_penalty=options["frequency_penalty"],
-        presence_penalty=options["presence_penalty"],
-    )
+def left_to_the_program(settings: Settings) -> set[str]:
+    """Names of the settings that nobody chose, for the start line."""
+    chosen = {name for name in ("context", "threads", "gpu_layers") if getattr(settings, name) is None}
+    return chosen | ({"flash_attn"} if settings.flash_attn == "auto" else set())

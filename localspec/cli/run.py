@@ -1,19 +1,18 @@
 """`localspec run`: one answer to stdout."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from localspec.chat.settings import Settings
 from localspec.chat.splitting import Plain, Splitter
 from localspec.cli import jsonlines, options
 from localspec.cli.errors import INTERRUPTED, Failure, reason_of, title_of
 from localspec.cli.options import Number
 from localspec.engine.requests import EngineInfo, Request, Segment, Speculate
-
-if TYPE_CHECKING:
-    from localspec.chat.thinking import Think
 
 
 @click.command()
@@ -66,7 +65,7 @@ def _answer(prompt: str | None, values: dict[str, Any]) -> int:
 
     if values["raw"] and (values["system"] or values["think"] in ("on", "off")):
         raise click.UsageError("--raw uses no chat template: --system and --think have nowhere to go")
-    mine = settings.load()
+    held = settings.in_force(values)
     text = prompts.read_prompt(prompt, values["files"], raw=values["raw"])
     if any(not stop for stop in values["stop"]):
         raise Failure("--stop must not be empty")
@@ -74,15 +73,13 @@ def _answer(prompt: str | None, values: dict[str, Any]) -> int:
     status = StatusLine()
     client, info = session.start(choice, status)
     try:
-        think: Any = mine.think or "auto"
-        request, splitter = _request(text, values, think, choice.speculate, info)
-        chosen = options.left_to_the_program(values)
+        request, splitter = _request(text, values, held, choice.speculate, info)
+        chosen = options.left_to_the_program(held)
         sink: Sink
         if values["as_json"]:
             sink = JsonSink()
         else:
-            color: Any = values["color"] or mine.color or "auto"
-            mode = render.mode_for(color, sys.stdout)
+            mode = render.mode_for(held.color, sys.stdout)
             sink = TextSink(mode, lambda started: render.start_line(info, started, chosen))
         with Interrupts(client.cancel) as interrupts:
             finished, answer, thoughts = follow(interrupts.watch(client.generate(request)), splitter, sink, status)
@@ -100,7 +97,7 @@ def _answer(prompt: str | None, values: dict[str, Any]) -> int:
 
 
 def _request(
-    text: str, values: dict[str, Any], think: "Think", speculate: Speculate, info: EngineInfo
+    text: str, values: dict[str, Any], held: Settings, speculate: Speculate, info: EngineInfo
 ) -> tuple[Request, Splitter]:
     """The engine's request, and what tells thoughts from the answer."""
     from localspec.chat.conversation import Conversation
@@ -113,21 +110,12 @@ def _request(
     keep: tuple[str, ...] = ()
     if not values["raw"]:
         template = ChatTemplate.of(info)
-        thinking = plan(template, values["think"] or think)
+        thinking = plan(template, held.think)
         if thinking.note and values["think"]:
             say(thinking.note)
-        talk = Conversation(values["system"] or "")
+        talk = Conversation(held.system)
         talk.ask(text)
         prompt = talk.prompt(template, thinking)
         splitter, keep = thinking.splitter(prompt), thinking.keep_control
-    request = Request(
-        prompt=prompt,
-        sampling=options.sampler_settings(values),
-        speculate=speculate,
-        draft_length=values["draft_length"],
-        max_tokens=values["max_tokens"],
-        stop=values["stop"],
-        seed=values["seed"],
-        keep_control=keep,
-    )
+    request = replace(held, speculate=speculate).request(prompt, keep_control=keep, stop=values["stop"])
     return request, splitter

@@ -7,7 +7,6 @@ from localspec.chat import pairing
 from localspec.chat.pairing import Choice
 from localspec.cli import settings
 from localspec.cli.errors import Failure
-from localspec.cli.options import engine_config
 from localspec.cli.terminal import StatusLine, say
 from localspec.engine.client import EngineClient
 from localspec.engine.requests import EngineInfo
@@ -19,19 +18,19 @@ def choose(options: dict[str, Any]) -> Choice:
     Raises `ModelError` or `Failure` when the target, or a draft that was asked for, cannot be used; a draft that comes
     with the pair is left out instead, with a line on stderr.
     """
-    mine = settings.load()
-    for problem in mine.problems:
-        say(problem)
+    known = settings.load()
+    for problem in known.problems:
+        say(str(problem))
     if options["pair"] and options["target"]:
         raise Failure("--pair and --target both name a target: give one of them")
     cache = str(paths.cache_dir())
-    usual: Any = mine.speculate
+    held = settings.in_force(options, known)
     choice = pairing.choose(
-        options["target"] if options["target"] is not None else options["pair"] or mine.pair,
-        lambda target, draft: engine_config(target, draft, options, cache),
+        options["target"] if options["target"] is not None else options["pair"] or held.pair,
+        lambda target, draft: held.engine_config(target, draft, cache),
         draft=options["draft"],
         speculate=options["speculate"],
-        usual=usual,
+        usual=held.speculate,
         offline=options["offline"],
     )
     for note in choice.notes:

@@ -1,60 +1,35 @@
-"""The settings of the command line, out of `config.toml`. A wrong value is named, and its default holds.
+"""The settings a command runs with: `config.toml`, and the command's own options over it."""
 
-```toml
-pair = "qwen2.5-coder-1.5b"   # what answers when nothing else is said
-speculate = "auto"            # auto, off, lookup, draft
-think = "auto"                # auto, on, off
-color = "auto"                # auto, always, never, marks
-```
-"""
+from collections.abc import Mapping
+from typing import Any
 
-from dataclasses import dataclass
-from pathlib import Path
+from localspec.chat import config
+from localspec.chat.config import Config
+from localspec.chat.settings import AUTO, BY_NAME, Settings, Value
 
-from localspec import paths
-from localspec.models.toml_blocks import read
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "speculate": ("auto", "off", "lookup", "draft"),
-    "think": ("auto", "on", "off"),
-    "color": ("auto", "always", "never", "marks"),
-}
-KEYS = ("pair", *CHOICES)
+OPTIONS = {"temp": "temperature", "ctx": "context"}
+"""Options whose setting has another name."""
 
 
-@dataclass(frozen=True, slots=True)
-class CliSettings:
-    """None: not set, the program's default holds. `problems` are lines for the person."""
-
-    pair: str | None = None
-    speculate: str | None = None
-    think: str | None = None
-    color: str | None = None
-    problems: tuple[str, ...] = ()
+def load() -> Config:
+    """What the config file says. Never raises."""
+    return config.load()
 
 
-def load(file: Path | None = None) -> CliSettings:
-    """Reads the settings. Never raises."""
-    document = read(file or paths.config_file())
-    problems = [str(problem) for problem in document.problems]
-    values: dict[str, str] = {}
-    for key in KEYS:
-        value = document.data.get(key)
-        if value is None:
-            continue
-        fault = fault_of(key, value)
-        if fault is None:
-            values[key] = value
-        else:
-            line = document.line_of(key)
-            problems.append(f"{document.file}{f':{line}' if line else ''}: {key}: {fault}")
-    return CliSettings(**values, problems=tuple(problems))
+def in_force(values: Mapping[str, Any], known: Config | None = None) -> Settings:
+    """What holds for a command with the options `values`; None is an option that was not given."""
+    known = known or load()
+    given: dict[str, Value] = {}
+    for option, value in values.items():
+        name = OPTIONS.get(option, option)
+        if value is not None and name in BY_NAME:
+            given[name] = None if value == AUTO and BY_NAME[name].word == AUTO and BY_NAME[name].auto else value
+    asked = values.get("target") or values.get("pair")
+    return known.settings(asked or known.settings().pair or _starter()).with_values(given)
 
 
-def fault_of(key: str, value: object) -> str | None:
-    """What is wrong with the value of one of `KEYS`; None when nothing is."""
-    if not isinstance(value, str) or not value:
-        return "must be a text"
-    if key in CHOICES and value not in CHOICES[key]:
-        return f"must be one of {', '.join(CHOICES[key])}, not {value!r}"
-    return None
+def _starter() -> str | None:
+    from localspec.models import catalog
+
+    pair = catalog.load().starter()
+    return pair.key if pair else None

@@ -13,11 +13,11 @@ from localspec.cli.main import COMMANDS
 from tests.cli.streams import CommandLine
 
 
-def test_no_command_prints_help_and_what_to_try(cli: CommandLine) -> None:
+def test_without_a_terminal_the_app_names_run(cli: CommandLine) -> None:
     outcome = cli.run()
-    assert outcome.code == 0
-    assert "localspec demo" in outcome.out
-    assert "localspec run" in outcome.out
+    assert outcome.code == 1
+    assert "needs a terminal" in outcome.err
+    assert "localspec run" in outcome.err
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -54,7 +54,7 @@ class TestConfig:
         outcome = cli.run("config")
         assert "smollm2-135m-q4_1" in outcome.out
         assert "/data/a, /data/b" in outcome.out
-        assert outcome.err == ""
+        assert outcome.err == f"localspec: {file}:2: other: unknown setting, not used\n"
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
@@ -76,8 +76,37 @@ class TestConfig:
         file.write_text("pair = [broken")
         outcome = cli.run("config", "set", "pair", "x")
         assert outcome.code == 1
-        assert "config.toml cannot be read" in outcome.err
+        assert "config.toml cannot be changed before it is correct" in outcome.err
         assert file.read_text() == "pair = [broken"
+
+    def test_what_is_set_holds_for_run_and_options_stand_over_it(
+        self, cli: CommandLine, home: Path, model: Path
+    ) -> None:
+        for key, value in (("temperature", "0.2"), ("context", "300"), ("seed", "7"), ("system", "Be brief.")):
+            assert cli.run("config", "set", key, value).code == 0
+        assert cli.run("run", "hi", "--target", str(model)).code == 0
+        request, config = cli.engines[-1].requests[-1], cli.engines[-1].config
+        assert (request.sampling.temperature, request.seed, config.context) == (0.2, 7, 300)
+        assert "Be brief." in "".join(segment.text for segment in request.prompt)
+        assert cli.run("run", "hi", "--target", str(model), "--temp", "0.9", "--ctx", "auto").code == 0
+        assert cli.engines[-1].requests[-1].sampling.temperature == 0.9
+        assert cli.engines[-1].config.context is None
+
+    def test_a_pairs_own_settings_hold_for_that_pair(self, cli: CommandLine, home: Path, model: Path) -> None:
+        folder = home / "config"
+        folder.mkdir()
+        (folder / "models.toml").write_text(f'[files.mine]\npath = "{model}"\n[pairs.mine]\ntarget = "mine"\n')
+        (folder / "config.toml").write_text('pair = "mine"\ntop_k = 3\n[pairs.mine]\ntemperature = 0.1\n')
+        assert cli.run("run", "hi").code == 0
+        sampling = cli.engines[-1].requests[-1].sampling
+        assert (sampling.temperature, sampling.top_k) == (0.1, 3)
+        assert cli.run("run", "hi", "--target", str(model)).code == 0
+        assert cli.engines[-1].requests[-1].sampling.temperature == 0.8
+
+    def test_a_value_out_of_range_is_refused_in_the_engines_words(self, cli: CommandLine) -> None:
+        outcome = cli.run("config", "set", "temperature", "--", "-1")
+        assert outcome.code == 1
+        assert "temperature must be a finite number, 0 or more, not -1.0" in outcome.err
 
     def test_the_configured_pair_answers(self, cli: CommandLine, home: Path, model: Path) -> None:
         folder = home / "config"
@@ -128,6 +157,6 @@ class TestDoctor:
 
 def test_the_module_is_the_command(home: Path) -> None:
     done: Any = subprocess.run(
-        [sys.executable, "-m", "localspec"], capture_output=True, text=True, env=os.environ, check=True
+        [sys.executable, "-m", "localspec", "--help"], capture_output=True, text=True, env=os.environ, check=True
     )
     assert "Usage: localspec" in done.stdout
