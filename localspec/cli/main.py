@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from localspec import __version__, paths
-from localspec.cli.errors import FAILED, INTERRUPTED, USAGE, reason_of
-from localspec.cli.terminal import one_line, say, write_quietly
+from localspec.cli.errors import FAILED, INTERRUPTED, USAGE, Failure, reason_of
+from localspec.cli.terminal import is_terminal, one_line, say, takes_escapes, write_quietly
 
 COMMANDS = {
     "run": ("localspec.cli.run:run", "Answer one prompt on stdout; piped text is read as input."),
@@ -58,10 +58,20 @@ def cli(ctx: click.Context) -> None:
     """Chat and edit code with a language model on this machine, faster by speculative decoding, every token coloured by
     where it came from.
 
-    Start with `localspec demo`, then `localspec run "your question"`.
+    Without a command it opens the app. Scripts use `localspec run "your question"`.
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        _app()
+
+
+def _app() -> None:
+    if not (is_terminal(sys.stdin) and takes_escapes(sys.stdout)):
+        raise Failure(
+            'the app needs a terminal: in scripts use `localspec run "your question"`; see `localspec --help`'
+        )
+    from localspec.tui.app import run_app
+
+    run_app()
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,0 +1,209 @@
+"""The app's one engine: loaded, asked and closed in threads of its own, so that the screen never waits for it.
+
+The threads only append to a queue and post messages. Whoever handles `EventsReady` takes what has come since: however
+fast tokens arrive, the screen is told once and paints as often as it likes.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from localspec.chat.splitting import Part, Splitter
+from localspec.engine.errors import Busy, EngineError
+from localspec.engine.events import Cycle, Event, Finished, Notice, Prefill, Started, Token
+from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+
+if TYPE_CHECKING:
+    from localspec.chat.pairing import Choice
+
+Phase = Literal["none", "loading", "ready", "answering", "broken"]
+
+
+class EngineLike(Protocol):
+    """What the app needs of an engine's client."""
+
+    def start(self, on_progress: Callable[[float], None] | None = None) -> EngineInfo: ...
+    def generate(self, request: Request) -> Iterator[Event]: ...
+    def cancel(self) -> None: ...
+    def count(self, prompt: tuple[Segment, ...]) -> int: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """`none`: nothing is loaded and nothing is wrong. `progress` is a fraction while loading; `error` one line when
+    broken; `notes` are lines for the person about what was loaded."""
+
+    phase: Phase = "none"
+    choice: "Choice | None" = None
+    progress: float = 0.0
+    info: EngineInfo | None = None
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def can_answer(self) -> bool:
+        return self.phase == "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The answer ended with an error instead of a `Finished`."""
+
+    error: str
+    engine_died: bool
+
+
+Arrived = Started | Prefill | Part | Cycle | Notice | Finished | Broken
+
+
+class EngineKeeper:
+    """Keeps one engine. Methods are for the app's thread and return at once; what comes of them arrives through
+    `on_state` and `on_events`, which are called in other threads."""
+
+    def __init__(
+        self,
+        make: Callable[[EngineConfig], EngineLike],
+        on_state: Callable[[EngineState], object],
+        on_events: Callable[[], object],
+    ) -> None:
+        self._make = make
+        self._on_state = on_state
+        self._on_events = on_events
+        self._lock = threading.Lock()
+        self._turn = 0
+        self._client: EngineLike | None = None
+        self._queue: list[Arrived] = []
+        self._told = False
+        self.state = EngineState()
+
+    def open(self, choose: "Callable[[], Choice]") -> None:
+        """Load what `choose` (called in a thread) decides, in place of what is loaded now."""
+        with self._lock:
+            self._turn += 1
+            turn, old = self._turn, self._client
+            self._client = None
+        self._set(turn, EngineState("loading"))
+        self._run(lambda: self._load(turn, old, choose))
+
+    def restart(self) -> None:
+        """Load again what was loaded last."""
+        choice = self.state.choice
+        if choice is not None:
+            self.open(lambda: choice)
+
+    def ask(self, request: Request, splitter: Splitter) -> None:
+        """Make an answer. Raises `Busy` when the engine is not ready for it."""
+        with self._lock:
+            if self.state.phase != "ready" or self._client is None:
+                raise Busy("An answer is being made already: wait for its end, or stop it first.")
+            client, turn = self._client, self._turn
+        self._set(turn, replace(self.state, phase="answering"))
+        self._run(lambda: self._answer(turn, client, request, splitter))
+
+    def cancel(self) -> None:
+        """End the answer being made."""
+        client = self._client
+        if client is not None and self.state.phase == "answering":
+            client.cancel()
+
+    def count(self, prompt: tuple[Segment, ...], then: Callable[[int], object]) -> None:
+        """Call `then` (in a thread) with the tokens of a prompt; not at all when the engine cannot count now."""
+        client = self._client
+
+        def work() -> None:
+            try:
+                if client is not None:
+                    then(client.count(prompt))
+            except EngineError:
+                return
+
+        if client is not None:
+            self._run(work)
+
+    def take(self) -> list[Arrived]:
+        """The events since the last call, in order."""
+        with self._lock:
+            events, self._queue = self._queue, []
+            self._told = False
+        return events
+
+    def close(self) -> None:
+        """End everything; the engine's process is gone when this returns, within half a second."""
+        with self._lock:
+            self._turn += 1
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    # -- in threads --------------------------------------------------------------------------------------------------
+
+    def _run(self, work: Callable[[], None]) -> None:
+        # Daemons: a thread that waits for a process must not keep the program from ending.
+        threading.Thread(target=work, daemon=True).start()
+
+    def _set(self, turn: int, state: EngineState) -> None:
+        with self._lock:
+            if turn != self._turn:
+                return
+            self.state = state
+        self._on_state(state)
+
+    def _load(self, turn: int, old: EngineLike | None, choose: "Callable[[], Choice]") -> None:
+        from localspec.chat.errors import reason_of
+        from localspec.chat.pairing import start
+
+        choice: Choice | None = None
+
+        def make(config: EngineConfig) -> EngineLike:
+            client = self._make(config)
+            with self._lock:
+                if turn != self._turn:
+                    raise EngineError("Another model was chosen meanwhile.")
+                self._client = client
+            return client
+
+        def progress(fraction: float) -> None:
+            self._set(turn, EngineState("loading", choice, fraction))
+
+        try:
+            if old is not None:
+                old.close()
+            choice = choose()
+            self._set(turn, EngineState("loading", choice))
+            _, info, notes = start(choice, make, progress)
+        except Exception as error:
+            self._set(turn, EngineState("broken", choice, error=reason_of(error)))
+            return
+        self._set(turn, EngineState("ready", choice, 1.0, info, notes=(*choice.notes, *notes)))
+
+    def _answer(self, turn: int, client: EngineLike, request: Request, splitter: Splitter) -> None:
+        from localspec.chat.errors import reason_of
+        from localspec.engine.errors import EngineDied
+
+        state = replace(self.state, phase="ready")
+        try:
+            for event in client.generate(request):
+                if isinstance(event, Token):
+                    self._put(turn, *splitter.push(event))
+                elif isinstance(event, Finished):
+                    self._put(turn, *splitter.finish(), event)
+                else:
+                    self._put(turn, event)
+        except Exception as error:
+            died = isinstance(error, EngineDied)
+            if died:
+                state = replace(state, phase="broken", error=reason_of(error))
+            # What the splitter still holds is text the person was not shown yet.
+            self._put(turn, *splitter.finish(), Broken(reason_of(error), died))
+        self._set(turn, state)
+
+    def _put(self, turn: int, *events: Arrived) -> None:
+        with self._lock:
+            if turn != self._turn or not events:
+                return
+            self._queue += events
+            tell, self._told = not self._told, True
+        if tell:
+            self._on_events()

@@ -1,0 +1,53 @@
+"""What the parts of the app tell each other. All are handled by the app or by its chat screen."""
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from localspec.chat.settings import Settings
+from localspec.tui.engine import EngineState
+
+
+@dataclass
+class PairChosen(Message):
+    """Load this: a pair's name, a file, or a hub reference; `draft` likewise, None for the pair's own. The chat stays.
+
+    `speculate` and the rest come from the settings.
+    """
+
+    spec: str
+    draft: str | None = None
+
+
+@dataclass
+class SettingsChanged(Message):
+    """These hold from now on; the model is loaded again when it has to be."""
+
+    settings: Settings
+
+
+@dataclass
+class ChatOpened(Message):
+    """Show this chat of the history, and go on with it. `message_id` is the last message of the branch to show."""
+
+    chat_id: int
+    message_id: int | None = None
+
+
+@dataclass
+class PromptSuggested(Message):
+    """Put this into the prompt box; `send` sends it at once."""
+
+    text: str
+    send: bool = False
+
+
+@dataclass
+class EngineStateChanged(Message):
+    """The engine is loading, ready, answering or broken."""
+
+    state: EngineState
+
+
+class EventsReady(Message):
+    """Events of the answer wait in the keeper; posted once until they are taken."""

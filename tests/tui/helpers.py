@@ -1,0 +1,60 @@
+"""An app whose engine is scripted, and waiting for facts."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from textual.pilot import Pilot
+
+from localspec.chat.pairing import Choice
+from localspec.chat.settings import Settings
+from localspec.engine.requests import EngineConfig, EngineInfo
+from localspec.tui.app import LocalspecApp
+from tests.fake_engine import INFO, FakeEngine, Script, plain
+
+DEADLINE_S = 20.0
+
+
+async def until(pilot: Pilot[Any], fact: Callable[[], object], what: str = "") -> None:
+    """Lets the app work until `fact` holds."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not fact():
+        assert time.monotonic() < deadline, f"never came true: {what or fact}"
+        await pilot.pause(0.01)
+
+
+class Bench:
+    """What a test holds of its app: the engines that were made, newest last."""
+
+    def __init__(
+        self,
+        scripts: Sequence[Script] = (Script(plain("Hello", ".")),),
+        *,
+        settings: Settings | None = None,
+        history: Any = None,
+        info: EngineInfo = INFO,
+        draft: str | None = None,
+        choose: Callable[[str | None, str | None, Settings], Choice] | None = None,
+        **engine: Any,
+    ) -> None:
+        self.engines: list[FakeEngine] = []
+        self.asked: list[str | None] = []
+
+        def make(config: EngineConfig) -> FakeEngine:
+            self.engines.append(FakeEngine(config, scripts=scripts, info=replace(info), **engine))
+            return self.engines[-1]
+
+        def chosen(spec: str | None, wanted: str | None, settings: Settings) -> Choice:
+            self.asked.append(spec)
+            config = settings.engine_config("target.gguf", wanted or draft, None)
+            return Choice(config, settings.speculate or "auto", name=spec or "starter")
+
+        self.app = LocalspecApp(make, settings, history, choose=choose or chosen)
+
+    @property
+    def engine(self) -> FakeEngine:
+        return self.engines[-1]
+
+    async def ready(self, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: self.app.engine.phase == "ready", "the engine is ready")
