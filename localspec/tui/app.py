@@ -11,7 +11,7 @@ from textual.screen import Screen
 
 from localspec.chat.settings import Settings
 from localspec.engine.requests import EngineConfig
-from localspec.tui import messages
+from localspec.tui import looks, messages
 from localspec.tui.engine import EngineKeeper, EngineLike, EngineState
 
 if TYPE_CHECKING:
@@ -87,6 +87,9 @@ class LocalspecApp(App[None]):
     def engine(self) -> EngineState:
         """What the engine does now."""
         return self.keeper.state
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return looks.variables(self.current_theme)
 
     def get_default_screen(self) -> Screen[Any]:
         from localspec.tui.screens.chat import ChatScreen

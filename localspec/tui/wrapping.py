@@ -1,0 +1,45 @@
+"""Breaking text into screen lines. Widths are in cells, as `rich` measures them, offsets in characters."""
+
+import re
+
+from rich.cells import cell_len, split_graphemes
+
+_CHUNK = re.compile(r"\s*\S+\s*|\s+")
+
+
+def wrap(text: str, width: int) -> list[int]:
+    """Where the lines of `text` (one paragraph, no newline) begin: 0 first, then each break.
+
+    Breaks at blanks, inside a word only when the word is wider than a line. Blanks at a break stay at the end of the
+    line before it, where they may hang over its edge.
+    """
+    if width < 1 or (len(text) <= width and text.isascii()):
+        return [0]
+    starts = [0]
+    used = 0
+    for chunk in _CHUNK.finditer(text):
+        word, begin = chunk.group(), chunk.start()
+        solid = cell_len(word.rstrip())
+        if used + solid > width and used:
+            # What was before is indentation alone: then the word stays with it.
+            if text[starts[-1] : begin].strip():
+                starts.append(begin)
+                used = 0
+        if used + solid > width:
+            for at in _inside(word.rstrip(), width, used):
+                starts.append(begin + at)
+            used = cell_len(text[starts[-1] : chunk.end()])
+        else:
+            used += cell_len(word)
+    return starts
+
+
+def _inside(word: str, width: int, used: int) -> list[int]:
+    """Breaks inside a word that begins after `used` cells of its line."""
+    breaks = []
+    for start, _, cells in split_graphemes(word)[0]:
+        if used + cells > width and used:
+            breaks.append(start)
+            used = 0
+        used += cells
+    return breaks
