@@ -87,7 +87,10 @@ def container_memory(
         return None
     found: list[tuple[int, int]] = []
     for line in lines:
-        _, controllers, group = [*line.split(":", 2), "", "", ""][:3]
+        parts = line.split(":", 2)
+        if len(parts) != 3:
+            continue
+        _, controllers, group = parts
         if not controllers:
             base, names = root, ("memory.max", "memory.current", "inactive_file")
         elif "memory" in controllers.split(","):
