@@ -21,7 +21,7 @@ ATTRIBUTES: dict[Look, str] = {
     "draft": "italic",
     "resampled": "underline",
     "bonus": "bold underline",
-    "plain": "none",
+    "plain": "",
 }
 """The same as on the command line."""
 
@@ -136,7 +136,7 @@ def colours(theme: Theme) -> dict[Look, str]:
 def styles(theme: Theme) -> dict[Look, Style]:
     """Each look for painting lines: its colour and its attribute."""
     return {
-        look: Style.parse(f"{ATTRIBUTES[look]} {colour.removeprefix('ansi_')}")
+        look: Style.parse(f"{ATTRIBUTES[look]} {colour.removeprefix('ansi_')}".strip())
         for look, colour in colours(theme).items()
     }
 
@@ -145,7 +145,7 @@ def css_variables(theme: Theme) -> dict[str, str]:
     """`$look-lookup` and so on, and `$look-lookup-style` with the attribute as well, for style sheets and contents."""
     found = colours(theme)
     return {f"look-{look}": found[look] for look in LOOKS} | {
-        f"look-{look}-style": f"{found[look]} {ATTRIBUTES[look]}" for look in LOOKS
+        f"look-{look}-style": f"{found[look]} {ATTRIBUTES[look]}".strip() for look in LOOKS
     }
 
 
