@@ -103,6 +103,13 @@ def test_neighbours_of_one_role_are_merged_where_alternation_is_demanded(name: s
     assert [segment.text for segment in segments if not segment.trusted] == ["one\n\ntwo\n\nthree"]
 
 
+def test_a_system_text_and_equal_neighbours_in_a_template_that_takes_neither() -> None:
+    """V3."""
+    messages = [Message("system", "S"), Message("user", "one"), Message("user", "two")]
+    segments = template("gemma-2").render(messages)
+    assert [segment.text for segment in segments if not segment.trusted] == ["S\n\none\n\ntwo"]
+
+
 def test_equal_neighbours_stay_apart_where_the_template_takes_them() -> None:
     segments = template("qwen2.5").render([Message("user", "one"), Message("user", "two")])
     assert [segment.text for segment in segments if not segment.trusted] == ["one", "two"]
