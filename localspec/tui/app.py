@@ -9,9 +9,9 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from localspec.chat.settings import Settings
+from localspec.chat.settings import DEFAULT_THEME, Settings
 from localspec.engine.requests import EngineConfig
-from localspec.tui import looks, messages
+from localspec.tui import messages, themes
 from localspec.tui.engine import EngineKeeper, EngineLike, EngineState
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ class LocalspecApp(App[None]):
         choose: Choose = choose_files,
     ) -> None:
         super().__init__()
+        for theme in themes.OWN:
+            self.register_theme(theme)
         self.settings = settings or Settings()
+        self.theme = self.settings.theme if self.settings.theme in self.available_themes else DEFAULT_THEME
         self.history = history
         self._choose = choose
         self.keeper = EngineKeeper(
@@ -89,7 +92,7 @@ class LocalspecApp(App[None]):
         return self.keeper.state
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return looks.variables(self.current_theme)
+        return themes.variables(self.current_theme)
 
     def get_default_screen(self) -> Screen[Any]:
         from localspec.tui.screens.chat import ChatScreen

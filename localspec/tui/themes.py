@@ -1,29 +1,18 @@
-"""The app's colours: two themes of its own, and a readable colour and attribute for each look in every theme.
+"""The app's colours: two themes of its own, and a readable colour for each look of provenance in every theme.
 
-A look is told twice: by hue, and by an attribute that stays where hues are missing (NO_COLOR, 16 colours, colour
-blindness). In Textual's other themes the hues are moved towards the foreground until they can be read.
+In Textual's other themes the hues are moved towards the foreground until they can be read. What each look is beside its
+hue stands in `looks`.
 """
 
 from functools import lru_cache
 
-from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-from localspec.chat.looks import LOOKS, Look
 from localspec.chat.settings import DEFAULT_THEME
 
 CONTRAST = 4.5
 """WCAG AA for text: what every look must reach on every ground text can stand on."""
-
-ATTRIBUTES: dict[Look, str] = {
-    "lookup": "bold",
-    "draft": "italic",
-    "resampled": "underline",
-    "bonus": "bold underline",
-    "plain": "",
-}
-"""The same as on the command line."""
 
 DARK = Theme(
     name=DEFAULT_THEME,
@@ -44,6 +33,8 @@ DARK = Theme(
         "look-draft": "#68c8d0",
         "look-resampled": "#f2a0c4",
         "look-bonus": "#a3b8ff",
+        "look-plain": "#d8dbe2",
+        "look-rejected": "#f08a90",
         "footer-key-foreground": "#8bd49c",
         "footer-background": "#1b1e25",
         "block-cursor-background": "#2c3c5e",
@@ -74,6 +65,8 @@ LIGHT = Theme(
         "look-draft": "#0b6470",
         "look-resampled": "#a81e63",
         "look-bonus": "#3450b8",
+        "look-plain": "#23272f",
+        "look-rejected": "#a82828",
         "footer-key-foreground": "#1d6f39",
         "footer-background": "#f3f1ec",
         "block-cursor-background": "#cfdcf3",
@@ -87,23 +80,27 @@ LIGHT = Theme(
 
 OWN = (DARK, LIGHT)
 
-_ANSI: dict[bool, dict[Look, str]] = {
-    True: {
-        "lookup": "ansi_bright_green",
-        "draft": "ansi_bright_cyan",
-        "resampled": "ansi_bright_magenta",
-        "bonus": "ansi_bright_yellow",
-        "plain": "ansi_default",
-    },
-    False: {
-        "lookup": "ansi_blue",
-        "draft": "ansi_magenta",
-        "resampled": "ansi_red",
-        "bonus": "ansi_default",
-        "plain": "ansi_default",
-    },
+LOOKS = ("look-lookup", "look-draft", "look-resampled", "look-bonus", "look-plain", "look-rejected")
+"""The theme variables of the looks, and of guesses the target rejected."""
+
+_ANSI_DARK = {
+    "look-lookup": "ansi_bright_green",
+    "look-draft": "ansi_bright_cyan",
+    "look-resampled": "ansi_bright_magenta",
+    "look-bonus": "ansi_bright_yellow",
+    "look-plain": "ansi_default",
+    "look-rejected": "ansi_bright_red",
 }
-"""By darkness. The terminal's own palette decides how they look: these reach the contrast in the usual ones."""
+_ANSI_LIGHT = {
+    "look-lookup": "ansi_blue",
+    "look-draft": "ansi_blue",
+    "look-resampled": "ansi_magenta",
+    "look-bonus": "ansi_magenta",
+    "look-plain": "ansi_default",
+    "look-rejected": "ansi_red",
+}
+"""Green, cyan and yellow are too pale on light terminals, and bright blue too dark on some dark ones: where two looks
+share a hue their attributes differ."""
 
 _GROUNDS = ("background", "surface", "panel")
 
@@ -119,34 +116,16 @@ def grounds(theme: Theme) -> list[Color]:
     return [Color.parse(colours[name]) for name in _GROUNDS]
 
 
-def colours(theme: Theme) -> dict[Look, str]:
-    """Each look's colour as CSS."""
+def variables(theme: Theme) -> dict[str, str]:
+    """The looks' colours for style sheets and contents, readable on every ground of the theme."""
     if theme.ansi:
-        return _ANSI[theme.dark]
-    found = _colours(theme.name)
-    foreground = Color.parse(found["foreground"])
+        return _ANSI_DARK if theme.dark else _ANSI_LIGHT
+    foreground = Color.parse(_colours(theme.name)["foreground"])
     own = DARK if theme.dark else LIGHT
-    wanted: dict[Look, str] = {
-        look: theme.variables.get(f"look-{look}", own.variables.get(f"look-{look}", found["foreground"]))
-        for look in LOOKS
-    }
-    return {look: _readable(Color.parse(colour), foreground, theme).hex for look, colour in wanted.items()}
-
-
-def styles(theme: Theme) -> dict[Look, Style]:
-    """Each look for painting lines: its colour and its attribute."""
-    return {
-        look: Style.parse(f"{ATTRIBUTES[look]} {colour.removeprefix('ansi_')}".strip())
-        for look, colour in colours(theme).items()
-    }
-
-
-def css_variables(theme: Theme) -> dict[str, str]:
-    """`$look-lookup` and so on, and `$look-lookup-style` with the attribute as well, for style sheets and contents."""
-    found = colours(theme)
-    return {f"look-{look}": found[look] for look in LOOKS} | {
-        f"look-{look}-style": f"{found[look]} {ATTRIBUTES[look]}".strip() for look in LOOKS
-    }
+    wanted = {name: Color.parse(theme.variables.get(name, own.variables[name])) for name in LOOKS}
+    if theme not in OWN:
+        wanted["look-plain"] = foreground
+    return {name: _readable(colour, foreground, theme).hex for name, colour in wanted.items()}
 
 
 def contrast(one: Color, other: Color) -> float:
