@@ -69,7 +69,8 @@ class _Bars:
 
     def __init__(self) -> None:
         self._progress = progress_bars()
-        self._tasks: dict[tuple[str, str, str], Any] = {}
+        self._task: Any = None
+        self._shown: tuple[str, str, str] | None = None
 
     def __enter__(self) -> "_Bars":
         self._progress.__enter__()
@@ -94,15 +95,18 @@ class _Bars:
         if isinstance(event, Said):
             self._say(f"{event.key}: {event.text}")
             return
-        identity = (event.key, event.name, event.phase)
         if event.phase == "done":
-            for known in [known for known in self._tasks if known[:2] == identity[:2]]:
-                self._progress.remove_task(self._tasks.pop(known))
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._task = self._shown = None
             return
-        if identity not in self._tasks:
+        if self._shown != (event.key, event.name, event.phase):
+            self._shown = (event.key, event.name, event.phase)
+            if self._task is not None:
+                self._progress.remove_task(self._task)
             word = "checking" if event.phase == "verifying" else "fetching"
-            self._tasks[identity] = self._progress.add_task(one_line(f"{word} {event.name}"), total=event.total)
-        self._progress.update(self._tasks[identity], completed=event.done, total=event.total)
+            self._task = self._progress.add_task(one_line(f"{word} {event.name}"), total=event.total)
+        self._progress.update(self._task, completed=event.done, total=event.total)
 
     def _say(self, text: str) -> None:
         if self._progress.disable:

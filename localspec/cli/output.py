@@ -38,13 +38,14 @@ def progress_bars() -> Any:
     """Bars on stderr with bytes, rate and time left; where no person looks, nothing is drawn."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.table import Column
 
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=30),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+        BarColumn(bar_width=12),
+        DownloadColumn(table_column=Column(no_wrap=True)),
+        TransferSpeedColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
     )
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=True, expand=True, disable=not console.is_terminal)

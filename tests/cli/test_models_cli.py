@@ -1,10 +1,13 @@
 """`localspec models`: what goes where, exit codes, and that listing loads nothing heavy."""
 
+import hashlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -180,8 +183,6 @@ def test_a_damaged_file_fails_the_check_with_the_next_step(cli: CommandLine, tmp
 def test_a_flipped_byte_is_found_by_the_hash(cli: CommandLine) -> None:
     """D4"""
     path = ggufs.model(paths.models_dir() / "thing" / "x.gguf")
-    import hashlib
-
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     menu(f'[files.thing]\nname = "x.gguf"\nsize = {path.stat().st_size}\nsha256 = "{digest}"\n')
     assert f"sha256 {digest}" in cli.run("models", "check", "thing").out
@@ -264,8 +265,6 @@ def store_path(key: str, name: str) -> Path:
 
 def test_an_interrupted_pull_ends_with_130_and_continues(hub: HubServer) -> None:
     """T6, D5: Ctrl+C in the middle."""
-    import signal
-
     data_there = random.Random(2).randbytes(4_000_000)
     hub.repos["Some/Repo"]["m-Q4_K_M.gguf"] = data_there
     hub.bytes_per_s = 2_000_000
@@ -273,7 +272,7 @@ def test_an_interrupted_pull_ends_with_130_and_continues(hub: HubServer) -> None
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TERM": "dumb"})
     part = store_path("Some/Repo", "m-Q4_K_M.gguf").with_name("m-Q4_K_M.gguf.hub.part")
     while child.poll() is None and not (part.exists() and part.stat().st_size > 100_000):
-        pass
+        threading.Event().wait(0.002)
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=30)
     assert child.returncode == 130, errors
