@@ -128,30 +128,38 @@ class EngineClient:
         Raises `Busy` while another answer is being made or the model loads, `EngineDied` when the process has ended.
         """
         with self._lock:
-            call = self._call
-            if call is not None and not call.ended and not call.abandoned:
-                raise Busy("An answer is being made already: wait for its end, or cancel it first.")
-            child = self._ready()
-            call = Call(next(self._numbers))
-            child.expect(call)
-            child.send(wire.Generate(call.number, request))
+            self._refuse_if_answering()
+            child, call = self._ask(lambda number: wire.Generate(number, request))
             self._call = call
         return Answer(self, child, call, request)
 
     def count(self, prompt: tuple[Segment, ...]) -> int:
         """How many tokens the prompt has. During an answer it is answered between two of its events."""
         with self._lock:
-            child = self._ready()
-            call = Call(next(self._numbers))
-            child.expect(call)
-            child.send(wire.Count(call.number, prompt))
-        match call.next_reply():
-            case wire.Counted(tokens=tokens):
-                return tokens
-            case wire.Failed() as failed:
-                raise wire.unpack_error(failed)
-            case _:
-                raise self._death(child, "while counting tokens")
+            child, call = self._ask(lambda number: wire.Count(number, prompt))
+        reply = self._reply(child, call, "while counting tokens")
+        assert isinstance(reply, wire.Counted)
+        return reply.tokens
+
+    def save(self, path: Path) -> int:
+        """Keeps the conversation's caches in files at `path` and beside it (see `state.py`); returns bytes on disk, 0
+        when there was nothing to keep. Raises `Busy` while an answer is being made, and `EngineError`."""
+        with self._lock:
+            self._refuse_if_answering()
+            child, call = self._ask(lambda number: wire.Save(number, str(path)))
+        reply = self._reply(child, call, "while saving the conversation's cache")
+        assert isinstance(reply, wire.Saved)
+        return reply.size
+
+    def restore(self, path: Path) -> int:
+        """Takes up what `save` kept at `path`; returns the tokens that need no reading now, 0 when nothing there fits
+        this model and these settings. Raises `Busy` while an answer is being made, and `EngineDied`."""
+        with self._lock:
+            self._refuse_if_answering()
+            child, call = self._ask(lambda number: wire.Restore(number, str(path)))
+        reply = self._reply(child, call, "while loading a conversation's cache")
+        assert isinstance(reply, wire.Restored)
+        return reply.tokens
 
     def cancel(self) -> None:
         """Ends the answer being made (its last event is then a `Finished` with reason `cancelled`), or the load.
@@ -187,6 +195,29 @@ class EngineClient:
             log, self._log = self._log, None
         if log is not None:
             log.close()
+
+    def _refuse_if_answering(self) -> None:
+        call = self._call
+        if call is not None and not call.ended and not call.abandoned:
+            raise Busy("An answer is being made already: wait for its end, or cancel it first.")
+
+    def _ask(self, message: Callable[[int], wire.ToChild]) -> tuple[Child, Call]:
+        """Sends the message that `message` makes for a call's number; the caller holds the lock."""
+        child = self._ready()
+        call = Call(next(self._numbers))
+        child.expect(call)
+        child.send(message(call.number))
+        return child, call
+
+    def _reply(self, child: Child, call: Call, when: str) -> wire.FromChild:
+        """The one reply of a short call."""
+        match call.next_reply():
+            case wire.Failed() as failed:
+                raise wire.unpack_error(failed)
+            case Gone():
+                raise self._death(child, when)
+            case reply:
+                return reply
 
     def _ready(self) -> Child:
         if self._loading:

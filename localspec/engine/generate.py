@@ -4,10 +4,12 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from localspec.engine import state
 from localspec.engine.context import Aborted, Context
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.lookup import Lookup
@@ -58,6 +60,14 @@ class Engine:
     def count(self, prompt: Sequence[Segment]) -> int:
         """Tokens of a prompt, the begin token included."""
         return len(self._encoder.encode(prompt))
+
+    def save(self, path: str) -> int:
+        """Write the caches to files at `path`; returns bytes. Raises `EngineError` when they cannot be written."""
+        return state.save(self._loaded.target, self._loaded.draft, Path(path))
+
+    def restore(self, path: str) -> int:
+        """Load what `save` wrote there, when it fits; returns the tokens in the target's cache that came with it."""
+        return state.restore(self._loaded.target, self._loaded.draft, Path(path))
 
     def generate(self, request: Request) -> Iterator[Event]:
         """Answer one request; the events are in `events.py`. Raises `EngineError` when it cannot be answered."""

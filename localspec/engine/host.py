@@ -37,6 +37,8 @@ class EngineLike(Protocol):
     def generate(self, request: Request) -> Iterator[Event]: ...
     def cancel(self) -> None: ...
     def count(self, prompt: tuple[Segment, ...]) -> int: ...
+    def save(self, path: str) -> int: ...
+    def restore(self, path: str) -> int: ...
     def close(self) -> None: ...
 
 
@@ -79,6 +81,8 @@ class Host:
                     self._answer(message)
                 case wire.Count():
                     self._count(message)
+                case wire.Save() | wire.Restore():
+                    self._keep(message)
                 case wire.Shutdown():
                     if self._engine is not None:
                         self._engine.close()
@@ -96,7 +100,7 @@ class Host:
                             _leave()
                         self._cancel(sys.maxsize)
                         self._inbox.put(message)
-                    case wire.Load() | wire.Generate() | wire.Count():
+                    case wire.Load() | wire.Generate() | wire.Count() | wire.Save() | wire.Restore():
                         self._inbox.put(message)
                     case _:
                         raise wire.WireError(f"a {type(message).__name__} is not for the engine")
@@ -172,6 +176,16 @@ class Host:
         assert self._engine is not None
         try:
             self._send(wire.Counted(message.number, int(self._engine.count(message.prompt))))
+        except Exception as error:
+            self._fail(message.number, error)
+
+    def _keep(self, message: wire.Save | wire.Restore) -> None:
+        assert self._engine is not None
+        try:
+            if isinstance(message, wire.Save):
+                self._send(wire.Saved(message.number, self._engine.save(message.path)))
+            else:
+                self._send(wire.Restored(message.number, self._engine.restore(message.path)))
         except Exception as error:
             self._fail(message.number, error)
 

@@ -43,6 +43,22 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Save:
+    """Write what the caches hold to files at `path` (see `state.py`)."""
+
+    number: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Load what was saved at `path`, when it fits."""
+
+    number: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Cancel:
     """Ends answer `number`, and every earlier one that still runs or waits."""
 
@@ -54,7 +70,7 @@ class Shutdown:
     """Free everything and exit."""
 
 
-ToChild = Load | Generate | Count | Cancel | Shutdown
+ToChild = Load | Generate | Count | Save | Restore | Cancel | Shutdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +100,22 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """Bytes on disk; 0: the caches hold nothing."""
+
+    number: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Tokens in the target's cache now; 0: nothing was loaded."""
+
+    number: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The answer `number` is over; nothing more comes for it."""
 
@@ -100,7 +132,7 @@ class Failed:
     message: str
 
 
-FromChild = Progress | Loaded | Emitted | Counted | Done | Failed
+FromChild = Progress | Loaded | Emitted | Counted | Saved | Restored | Done | Failed
 
 
 def pack(message: ToChild | FromChild) -> bytes:
