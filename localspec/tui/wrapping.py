@@ -18,25 +18,24 @@ def wrap(text: str, width: int) -> list[int]:
     starts = [0]
     used = 0
     for chunk in _CHUNK.finditer(text):
-        word, begin = chunk.group(), chunk.start()
-        solid = cell_len(word.rstrip())
-        if used + solid > width and used:
-            # What was before is indentation alone: then the word stays with it.
-            if text[starts[-1] : begin].strip():
-                starts.append(begin)
-                used = 0
-        if used + solid > width:
-            for at in _inside(word.rstrip(), width, used):
-                starts.append(begin + at)
+        word = chunk.group()
+        solid = word.rstrip()
+        wide = cell_len(solid)
+        if used and used + wide > width:
+            starts.append(chunk.start())
+            used = 0
+        if wide > width:
+            starts += [chunk.start() + at for at in _inside(solid, width)]
             used = cell_len(text[starts[-1] : chunk.end()])
         else:
             used += cell_len(word)
     return starts
 
 
-def _inside(word: str, width: int, used: int) -> list[int]:
-    """Breaks inside a word that begins after `used` cells of its line."""
+def _inside(word: str, width: int) -> list[int]:
+    """Breaks inside a word that is wider than a line."""
     breaks = []
+    used = 0
     for start, _, cells in split_graphemes(word)[0]:
         if used + cells > width and used:
             breaks.append(start)
