@@ -1,8 +1,10 @@
 """Running the command line inside the test, with standard streams that are terminals or pipes as the test says."""
 
 import io
+import json
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,3 +85,21 @@ class CommandLine:
                 main(list(arguments))
         assert isinstance(exit_.value.code, int)
         return Outcome(exit_.value.code, out.written, err.written)
+
+
+def run(cli: CommandLine, model: Path, *arguments: str, **streams: Any) -> Outcome:
+    return cli.run("run", "--target", str(model), *arguments, **streams)
+
+
+def lines(outcome: Outcome) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in outcome.out.splitlines()]
+
+
+def failed(outcome: Outcome, *words: str, code: int = 1) -> None:
+    """One line on stderr with the words, nothing on stdout."""
+    assert outcome.code == code
+    assert outcome.out == ""
+    assert outcome.err.startswith("localspec: ")
+    assert outcome.err.count("\n") == 1
+    for word in words:
+        assert word in outcome.err

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.cli import render
 from localspec.chat.looks import LOOKS, look_of
+from localspec.cli import render
 from localspec.cli.render import Painter, legend, mode_for, stats_line
 from localspec.cli.terminal import VisibleStream, one_line, visible
 from localspec.engine.events import Stats
