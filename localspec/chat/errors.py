@@ -20,7 +20,7 @@ def reason_of(error: BaseException) -> str:
     from localspec.engine.errors import EngineError
     from localspec.models.errors import ModelError
 
-    if isinstance(error, EngineError | ModelError | TemplateError):
+    if isinstance(error, EngineError | ModelError | TemplateError | HistoryError):
         return one_line(str(error))
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
