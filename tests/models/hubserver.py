@@ -4,14 +4,18 @@ on request. Real sockets."""
 import contextlib
 import hashlib
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import unquote
 
 COMMIT = "a" * 40
+CERTIFICATE = Path(__file__).with_name("localhost.pem")
+"""Key and certificate for localhost, made for these tests and good for nothing else."""
 
 
 @dataclass
@@ -39,8 +43,13 @@ class HubServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: bool = False) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.scheme = "https" if tls else "http"
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.repos: dict[str, dict[str, bytes]] = {}
         self.licences: dict[str, str] = {}
         self.gated: set[str] = set()
@@ -58,11 +67,11 @@ class HubServer(ThreadingHTTPServer):
     @property
     def endpoint(self) -> str:
         """The hub. Its files lie on another host name, as the real ones do."""
-        return f"http://localhost:{self.server_address[1]}"
+        return f"{self.scheme}://localhost:{self.server_address[1]}"
 
     @property
     def cdn(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        return f"{self.scheme}://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away is no news."""
@@ -212,9 +221,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[HubServer]:
-    """A running server; it ends with its threads."""
-    server = HubServer()
+def serving(*, tls: bool = False) -> Iterator[HubServer]:
+    """A running server; it ends with its threads. With `tls` its certificate is one that nobody trusts by default."""
+    server = HubServer(tls=tls)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

@@ -1,7 +1,10 @@
 """Downloads that survive: D1, D2, D3, D5, D7 of the known faults, against a real HTTP server."""
 
 import hashlib
+import os
 import random
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -13,7 +16,7 @@ from localspec.models.progress import Cancelled, Moved, PullEvent, Said
 from localspec.models.settings import Settings
 from tests.models.conftest import NAME, REPO, Writer
 from tests.models.fetching import content, fetch, left_over, said, settings
-from tests.models.hubserver import Fault, HubServer
+from tests.models.hubserver import CERTIFICATE, Fault, HubServer, serving
 
 
 def test_a_file_arrives_whole_with_every_source_announced(hub: HubServer, write_menu: Writer) -> None:
@@ -240,6 +243,37 @@ def test_an_unreachable_hub_is_left_within_seconds_for_the_next_source(
     with pytest.raises(ModelError, match=r"hub: no answer within 0 s from hub\.invalid"):
         pull.pull(["thing"], settings=used)
     waiting.set()
+
+
+def test_a_private_certificate_authority_is_asked_for_by_its_variable_and_honoured(write_menu: Writer) -> None:
+    """D7: checking is never turned off. A process each, as the variable is read at the first connection."""
+    code = (
+        "import sys\n"
+        "from localspec.models import pull\n"
+        "from localspec.models.errors import ModelError\n"
+        "from localspec.models.settings import Settings\n"
+        "try: print(pull.pull(['thing'], settings=Settings(order=('hub',), endpoint=sys.argv[1]))[0].source)\n"
+        "except ModelError as error: print(error)\n"
+    )
+    with serving(tls=True) as server:
+        server.repos[REPO] = {NAME: b"data" * 1000}
+        write_menu(b"data" * 1000)
+        said = {}
+        for trusted in (False, True):
+            environment = {**os.environ} | ({"SSL_CERT_FILE": str(CERTIFICATE)} if trusted else {})
+            if not trusted:
+                environment = {k: v for k, v in environment.items() if k not in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+            done = subprocess.run(
+                [sys.executable, "-c", code, server.endpoint],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            said[trusted] = done.stdout
+    assert "is not trusted on this machine" in said[False]
+    assert "set SSL_CERT_FILE to the file with its certificate authority" in said[False]
+    assert said[True] == "hub\n"
 
 
 def test_a_proxy_is_named_by_its_variable_and_never_by_its_value(
