@@ -129,9 +129,9 @@ class ChannelSplitter:
     those count: the same letters as plain text are text.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, final: bool = True) -> None:
         self._header: str | None = None
-        self._final = True
+        self._final = final
 
     def push(self, token: Token) -> list[Part]:
         if token.control:

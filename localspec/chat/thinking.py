@@ -55,6 +55,30 @@ class Thinking:
             return Plain()
         return MarkerSplitter(*self.markers, opened=_opened(prompt, *self.markers))
 
+    def resume(self, prompt: tuple[Segment, ...], thoughts: str, text: str) -> tuple[tuple[Segment, ...], Splitter]:
+        """The prompt for going on with an answer that was stopped, and what splits the rest of it.
+
+        The markers are trusted text, so they become the tokens they were; what the model said itself is not.
+        """
+        said: list[Segment] = []
+        thinks = bool(thoughts) and not text
+        if self.channels:
+            if thoughts:
+                said += [Segment("<|channel|>analysis<|message|>", True), Segment(thoughts)]
+            if text:
+                then = "<|end|><|start|>assistant" if thoughts else ""
+                said += [Segment(f"{then}<|channel|>final<|message|>", True), Segment(text)]
+            return (*prompt, *said), ChannelSplitter(final=not thinks)
+        if self.markers is None or not thoughts:
+            return (*prompt, Segment(text)), Plain()
+        opening, closing = self.markers
+        if not _opened(prompt, opening, closing):
+            said.append(Segment(f"{opening}\n", True))
+        said.append(Segment(thoughts))
+        if thinks:
+            return (*prompt, *said), MarkerSplitter(opening, closing, opened=True)
+        return (*prompt, *said, Segment(f"{closing}\n\n", True), Segment(text)), Plain()
+
 
 def plan(template: ChatTemplate, think: Think) -> Thinking:
     """How to meet `think` with this template. "auto" leaves the choice to the template."""
