@@ -148,27 +148,37 @@ def walked(data: bytes, count: int) -> list[bytes]:
     return found
 
 
-TEXTS = st.one_of(
-    st.binary(max_size=12),
-    st.just(b""),
-    st.binary(min_size=1, max_size=4).map(lambda b: b + bytes(9)),
-    st.integers(250, 300).map(bytes),
-    st.integers(250, 700).map(lambda n: b"x" * n),
-    st.sampled_from([b"\0", bytes(7), bytes(8), b"\x05" + bytes(7) + b"abcde", b"a" * 65_536]),
-)
+def odd_text(rng: random.Random) -> bytes:
+    """What a token list rarely holds: nothing, zeros, long texts, something like another entry."""
+    kind = rng.randrange(6)
+    if kind == 0:
+        return b""
+    if kind == 1:
+        return bytes(rng.choice([1, 3, 7, 8, 9, 16, 250, 256, 300]))
+    if kind == 2:
+        return rng.randbytes(rng.randrange(5)) + bytes(rng.randrange(12))
+    if kind == 3:
+        return b"x" * rng.choice([255, 256, 257, 700, 5000, 70_000])
+    if kind == 4:
+        return ggufs.text(rng.randbytes(5)) + bytes(7)
+    return rng.randbytes(20)
 
 
-@given(st.lists(TEXTS, max_size=40), st.lists(st.binary(min_size=1, max_size=12), max_size=400), st.integers(0, 9))
+@given(st.integers(0, 1 << 48))
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
-def test_lists_of_texts_are_walked_exactly(odd: list[bytes], usual: list[bytes], shift: int) -> None:
-    """The fast path takes what a plain walk takes, whatever the texts look like, and ends where it ends."""
-    rng = random.Random(len(odd) * 1000 + len(usual))
-    texts = [*usual, *odd, *usual]
-    rng.shuffle(texts)
+def test_lists_of_texts_are_walked_exactly(seed: int) -> None:
+    """The fast path takes what a plain walk takes, whatever the texts and wherever windows end."""
+    rng = random.Random(seed)
+    strange = rng.choice([0, 0, 0.01, 0.2])
+    texts = [
+        odd_text(rng) if rng.random() < strange else rng.randbytes(rng.randrange(1, 14))
+        for _ in range(rng.choice([3, 70, 300, 2000]))
+    ]
+    shift = rng.randrange(9)
     body = b"".join(ggufs.text(t) for t in texts)
     data = bytes(shift) + body + b"end"
     before = gguf_bytes._LIST_WINDOW
-    gguf_bytes._LIST_WINDOW = rng.choice([64, 100, 1000, before])
+    gguf_bytes._LIST_WINDOW = rng.choice([64, 100, 999, 5001, before])
     try:
         cursor = Cursor(io.BytesIO(data), len(data))
         cursor.skip(shift, "shift")
@@ -183,6 +193,22 @@ def test_lists_of_texts_are_walked_exactly(odd: list[bytes], usual: list[bytes],
     assert found == texts == walked(body, len(texts))
     assert position == passing.position == shift + len(body)
     assert cursor.take(3, "end") == b"end"
+
+
+@pytest.mark.parametrize("byte", range(1, 8))
+@pytest.mark.parametrize("shift", range(4))
+def test_a_length_is_read_with_all_its_bytes(byte: int, shift: int) -> None:
+    """A length with one high byte set looks like a short one to the fast path's first look."""
+    entries = [ggufs.text(b"token%d" % i) for i in range(300)]
+    wrong = bytearray(entries[150])
+    wrong[byte] = 1
+    data = bytes(shift) + b"".join([*entries[:150], bytes(wrong), *entries[151:]])
+    cursor = Cursor(io.BytesIO(data), len(data))
+    cursor.skip(shift, "shift")
+    found: list[bytes] = []
+    with pytest.raises(DamagedGGUF):
+        cursor.texts(300, "texts", found)
+    assert found[:150] == [b"token%d" % i for i in range(150)]
 
 
 def test_a_list_that_looks_like_another_chain_is_not_mistaken() -> None:
