@@ -178,8 +178,6 @@ class Child:
             with self._lock:
                 del self._calls[message.number]
             call.ended = True
-        elif call.abandoned:
-            return
         call.replies.put(message)
 
     @staticmethod

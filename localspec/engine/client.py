@@ -7,7 +7,7 @@ from any thread and from a signal handler; `close` from any thread, also while a
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +15,9 @@ from typing import Self
 
 from localspec import paths
 from localspec.engine import crash, quirks, wire
+from localspec.engine.answer import Answer
 from localspec.engine.child import Call, Child, Gone
 from localspec.engine.errors import Busy, EngineDied, EngineError
-from localspec.engine.events import Event, Notice, Started, Token
 from localspec.engine.logfile import EngineLog
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
 
@@ -25,7 +25,8 @@ HOST_COMMAND = (sys.executable, "-u", "-P", "-m", "localspec.engine.host")
 """Unbuffered, so that the log has the last words; without the current folder on the import path."""
 
 GRACE_S = 0.5
-"""How long a process may take to exit by itself: freeing a model takes a tenth of it, quitting must feel instant."""
+"""How long a process may take to end its answer and exit: a decode is aborted within a tenth of it, and quitting must
+feel instant."""
 
 LoadProgress = Callable[[float], None]
 
@@ -122,7 +123,7 @@ class EngineClient:
         finally:
             self._loading = False
 
-    def generate(self, request: Request) -> "Answer":
+    def generate(self, request: Request) -> Answer:
         """Sends the request and returns its events. An answer that is closed or dropped before its end is cancelled.
 
         Raises `Busy` while another answer is being made or the model loads, `EngineDied` when the process has ended.
@@ -131,7 +132,7 @@ class EngineClient:
             self._refuse_if_answering()
             child, call = self._ask(lambda number: wire.Generate(number, request))
             self._call = call
-        return Answer(self, child, call, request)
+        return Answer(child, call, request, self._rescue, self._spoken)
 
     def count(self, prompt: tuple[Segment, ...]) -> int:
         """How many tokens the prompt has. During an answer it is answered between two of its events."""
@@ -312,15 +313,23 @@ class EngineClient:
             return EngineDied(f"{child.death(when)} The next start uses safer settings.")
         return EngineDied(child.death(when))
 
-    def _revive(self, child: Child, call: Call, request: Request) -> Child | None:
-        """Loads again with safer settings and asks again, when that can help; the child that answers now, or None."""
+    def _spoken(self) -> None:
+        """An answer's first token came: the settings in use decode."""
+        if self._doubtful:
+            self._prove()
+
+    def _rescue(self, child: Child, call: Call, request: Request, spoken: bool) -> Child:
+        """The child died during an answer: loads again with safer settings and asks again when that can help, which it
+        cannot once text was shown. Returns the child that answers now; raises the death otherwise."""
         with self._lock:
-            if self._child is not child or self._loading or self._safer or not self._may_be_safer(child):
-                return None
-            self._loading, self._load_cancelled = True, False
-            self._safer = self._doubtful = True
-            call.ended = False
+            hopeless = self._child is not child or self._loading or self._safer or not self._may_be_safer(child)
+            if not spoken and not hopeless:
+                self._loading, self._load_cancelled = True, False
+                self._safer = self._doubtful = True
+                call.ended = False
             epoch = self._epoch
+        if spoken or hopeless:
+            raise self._death(child, "in the middle of an answer" if spoken else "before the first token")
         try:
             self._load(None, epoch)
             with self._lock:
@@ -339,73 +348,3 @@ class EngineClient:
             raise
         finally:
             self._loading = False
-
-
-class Answer(Iterator[Event]):
-    """The events of one answer, in order. Not a generator: an exception in a signal handler must not end it."""
-
-    def __init__(self, client: EngineClient, child: Child, call: Call, request: Request) -> None:
-        self._client = client
-        self._child = child
-        self._call = call
-        self._request = request
-        self._started: Started | None = None
-        self._spoken = False
-        self._over = False
-
-    def __next__(self) -> Event:
-        while not self._over:
-            reply = self._call.next_reply()
-            if self._call.abandoned:
-                # Another thread closed the answer meanwhile.
-                break
-            match reply:
-                case wire.Emitted(event=event):
-                    if self._take(event):
-                        return event
-                case wire.Failed() as failed:
-                    self._over = True
-                    raise wire.unpack_error(failed)
-                case Gone():
-                    return self._after_death()
-                case _:
-                    self._over = True
-        raise StopIteration
-
-    def close(self) -> None:
-        """Nobody listens any more: the answer is cancelled, and what still comes of it is dropped."""
-        self._over = True
-        if not self._call.ended:
-            self._call.abandoned = True
-            self._child.send(wire.Cancel(self._call.number))
-
-    def __del__(self) -> None:
-        # The constructor may not have run to its end.
-        if hasattr(self, "_over"):
-            self.close()
-
-    def _take(self, event: Event) -> bool:
-        """Notes what the event says; False for the second `Started` of an answer that was asked again."""
-        if isinstance(event, Started):
-            if self._started is not None:
-                return False
-            self._started = event
-        elif isinstance(event, Token) and not self._spoken:
-            self._spoken = True
-            if self._client._doubtful:
-                self._client._prove()
-        return True
-
-    def _after_death(self) -> Event:
-        request = self._request
-        if self._started is not None and request.seed is None:
-            # What `Started` said must stay true of the answer that is made after all.
-            request = replace(request, seed=self._started.seed)
-        self._over = True
-        fresh = None if self._spoken else self._client._revive(self._child, self._call, request)
-        if fresh is None:
-            when = "in the middle of an answer" if self._spoken else "before the first token"
-            raise self._client._death(self._child, when)
-        self._over = False
-        self._child = fresh
-        return Notice(crash.safer_settings())

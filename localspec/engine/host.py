@@ -39,7 +39,6 @@ class EngineLike(Protocol):
     def count(self, prompt: tuple[Segment, ...]) -> int: ...
     def save(self, path: str) -> int: ...
     def restore(self, path: str) -> int: ...
-    def close(self) -> None: ...
 
 
 MakeEngine = Callable[[EngineConfig, LoadProgress], EngineLike]
@@ -52,7 +51,7 @@ def _load_engine(config: EngineConfig, progress: LoadProgress) -> EngineLike:
 
 
 def _leave(status: int = 0) -> NoReturn:
-    """Ends the process without running anything further: native clean-up may hang, and the system frees everything."""
+    """Ends the process as it stands: native clean-up may hang, and the system frees gigabytes faster than it does."""
     os._exit(status)
 
 
@@ -84,8 +83,6 @@ class Host:
                 case wire.Save() | wire.Restore():
                     self._keep(message)
                 case wire.Shutdown():
-                    if self._engine is not None:
-                        self._engine.close()
                     _leave()
 
     def _read(self) -> None:

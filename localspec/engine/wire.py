@@ -67,7 +67,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """Free everything and exit."""
+    """End what runs, as by a cancel, and exit."""
 
 
 ToChild = Load | Generate | Count | Save | Restore | Cancel | Shutdown

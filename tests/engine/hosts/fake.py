@@ -152,15 +152,15 @@ class FakeEngine:
     def cancel(self) -> None:
         self._stop.set()
 
+    def save(self, path: str) -> int:
+        raise ValueError("not scripted")
+
+    restore = save
+
     def count(self, prompt: tuple[Segment, ...]) -> int:
         if not prompt:
             raise ValueError("nothing to count")
         return sum(len(segment.text) for segment in prompt)
-
-    def close(self) -> None:
-        os.write(2, b"engine closed\n")
-        if MODE == "hang":
-            libc.pause()
 
 
 if __name__ == "__main__":
