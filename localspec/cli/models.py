@@ -88,19 +88,10 @@ def scan(as_json: bool) -> None:
 @JSON
 def add(name: str, target: Path, draft: Path | None, as_json: bool) -> None:
     """Put model files of yours on the menu as NAME. They stay where they are."""
-    from localspec import paths
     from localspec.cli.models_show import show_drafts
-    from localspec.models import own, store
-    from localspec.models.pairs import check_pair
+    from localspec.models import adding
 
-    for file in (target, draft):
-        if file is not None:
-            store.require_whole(file)
-    if draft is not None:
-        verdict = check_pair(target.absolute(), draft.absolute(), paths.cache_dir())
-        if not verdict.compatible:
-            raise Failure(f"{target.name} and {draft.name} are no pair: {verdict.reason}")
-    written = own.add(name, target, draft)
+    written = adding.put(name, target, draft)
     if not as_json:
         say(f"{name} is on the menu ({written}): `localspec run --pair {name} ...`")
     proposals = show_drafts(target, quiet=as_json) if draft is None else []

@@ -1,5 +1,6 @@
 """The app: its screens, its engine, its settings and its history, all injectable."""
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from functools import partial
@@ -9,10 +10,15 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from localspec.chat import config as config_file
+from localspec.chat.config import Config
 from localspec.chat.settings import DEFAULT_THEME, Settings
 from localspec.engine.requests import EngineConfig
 from localspec.tui import messages, themes
+from localspec.tui.downloads import Downloads
 from localspec.tui.engine import EngineKeeper, EngineLike, EngineState
+from localspec.tui.fetching import Fetching
+from localspec.tui.journal import Journal
 
 if TYPE_CHECKING:
     from localspec.chat.pairing import Choice
@@ -51,6 +57,19 @@ def choose_files(spec: str | None, draft: str | None, settings: Settings) -> "Ch
     )
 
 
+def _starter() -> str | None:
+    """The menu's starter; read in a thread, because reading the menu takes as long as a first paint."""
+    from localspec.models import catalog
+
+    pair = catalog.load().starter()
+    return pair.key if pair else None
+
+
+def _remember_pair(name: str) -> None:
+    with contextlib.suppress(config_file.ConfigError):
+        config_file.save({"pair": name})
+
+
 class LocalspecApp(App[None]):
     """`client_factory` makes the engine's client, `choose` finds the files; tests put scripted ones in their place."""
 
@@ -72,19 +91,30 @@ class LocalspecApp(App[None]):
         history: Any = None,
         *,
         choose: Choose = choose_files,
+        config: Config | None = None,
+        pull: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__()
         for theme in themes.OWN:
             self.register_theme(theme)
-        self.settings = settings or Settings()
+        self.config = config
+        self.settings = settings or (config or Config()).settings()
         self.theme = self.settings.theme if self.settings.theme in self.available_themes else DEFAULT_THEME
         self.history = history
+        self.journal = Journal()
+        self.fetching = Fetching(self, pull)
         self._choose = choose
+        self._welcomed = False
         self.keeper = EngineKeeper(
             client_factory,
             lambda state: self.post_message(messages.EngineStateChanged(state)),
             lambda: self.post_message(messages.EventsReady()),
         )
+
+    @property
+    def downloads(self) -> Downloads:
+        """The model files being fetched, and those that were."""
+        return self.fetching.downloads
 
     @property
     def engine(self) -> EngineState:
@@ -107,9 +137,25 @@ class LocalspecApp(App[None]):
     def on_mount(self) -> None:
         self.load_pair(None, None)
 
+    def settings_for(self, spec: str | None) -> Settings:
+        """What holds for a pair (None: the one that answers when nothing is chosen)."""
+        if self.config is None:
+            return self.settings
+        return self.config.settings(spec or self.config.settings().pair or _starter())
+
     def load_pair(self, spec: str | None, draft: str | None) -> None:
-        settings = self.settings
-        self.keeper.open(lambda: self._choose(spec, draft, settings))
+        self.keeper.open(lambda: self._choose(spec, draft, self.settings_for(spec)))
+
+    def choose_pair(self, name: str, *, first: bool = False) -> None:
+        """Chat with a pair from now on, also after the next start. `first`: nothing was ever asked of a model yet."""
+        self.post_message(messages.PairChosen(name))
+        self.run_worker(partial(_remember_pair, name), thread=True, exit_on_error=False)
+        if first:
+            from localspec.tui.screens.samples import SamplesScreen
+
+            while len(self.screen_stack) > 1:
+                self.pop_screen()
+            self.push_screen(SamplesScreen())
 
     def action_open(self, name: str) -> None:
         """Shows a screen, fresh, over the chat; one that is open already stays."""
@@ -126,8 +172,31 @@ class LocalspecApp(App[None]):
         if choice is not None and message.settings.needs_loading(before):
             self.load_pair(choice.name, None)
 
+    def on_downloads_changed(self, message: messages.DownloadsChanged) -> None:
+        self.fetching.changed(message.name)
+
+    def on_consent_asked(self, message: messages.ConsentAsked) -> None:
+        self.fetching.consent_asked(message)
+
+    def _welcome(self) -> None:
+        """No model could be found: the menu says what to do."""
+        from localspec.tui.screens.menu import MenuScreen
+
+        if not self._welcomed and len(self.screen_stack) == 1:
+            self.push_screen(MenuScreen(first_run=self.settings.pair is None))
+        self._welcomed = True
+
     def on_engine_state_changed(self, message: messages.EngineStateChanged) -> None:
-        self.chat.show_engine(message.state)
+        state = message.state
+        if state.choice is not None and state.phase == "ready":
+            self.settings = self.settings_for(state.choice.name)
+            self._welcomed = True
+        elif state.choice is None and state.phase == "broken":
+            self._welcome()
+        self.chat.show_engine(state)
+        for shown in self.screen_stack:
+            if told := getattr(shown, "engine_changed", None):
+                told(state)
 
     def on_events_ready(self) -> None:
         self.chat.events_ready()
@@ -139,9 +208,10 @@ class LocalspecApp(App[None]):
         self.chat.suggest(message.text, send=message.send)
 
     def on_unmount(self) -> None:
+        self.downloads.close()
         self.keeper.close()
 
 
 def run_app(settings: Settings | None = None) -> None:
     """The app on this terminal, until the person leaves it."""
-    LocalspecApp(settings=settings).run()
+    LocalspecApp(settings=settings, config=None if settings else config_file.load()).run()

@@ -1,11 +1,16 @@
 """What the parts of the app tell each other. All are handled by the app or by its chat screen."""
 
 from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from localspec.chat.settings import Settings
 from localspec.tui.engine import EngineState
+
+if TYPE_CHECKING:
+    from localspec.models.catalog import ModelFile
 
 
 @dataclass
@@ -47,6 +52,21 @@ class EngineStateChanged(Message):
     """The engine is loading, ready, answering or broken."""
 
     state: EngineState
+
+
+@dataclass
+class DownloadsChanged(Message):
+    """The download called `name` began, moved or ended."""
+
+    name: str
+
+
+@dataclass
+class ConsentAsked(Message):
+    """A download waits for the person's word on a licence: put it into `answer`."""
+
+    file: "ModelFile"
+    answer: "SimpleQueue[bool]"
 
 
 class EventsReady(Message):

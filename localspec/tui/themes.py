@@ -43,6 +43,13 @@ DARK = Theme(
         "input-selection-background": "#7aa2f7 35%",
         "border": "#4a5a80",
         "border-blurred": "#2a2f3b",
+        "scrollbar": "#3a4154",
+        "scrollbar-hover": "#4b556d",
+        "scrollbar-active": "#7aa2f7",
+        "scrollbar-background": "#1b1e25",
+        "scrollbar-background-hover": "#1b1e25",
+        "scrollbar-background-active": "#1b1e25",
+        "scrollbar-corner-color": "#1b1e25",
     },
 )
 
@@ -75,6 +82,13 @@ LIGHT = Theme(
         "input-selection-background": "#2c5bb5 25%",
         "border": "#8fa3c7",
         "border-blurred": "#d5d1c8",
+        "scrollbar": "#c4bfb3",
+        "scrollbar-hover": "#a9a397",
+        "scrollbar-active": "#2c5bb5",
+        "scrollbar-background": "#f3f1ec",
+        "scrollbar-background-hover": "#f3f1ec",
+        "scrollbar-background-active": "#f3f1ec",
+        "scrollbar-corner-color": "#f3f1ec",
     },
 )
 
