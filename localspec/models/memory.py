@@ -20,7 +20,7 @@ BATCH = 512
 OUTPUTS = 33
 """Logit rows a pass may ask for: a draft of 32 and one."""
 
-ROLLBACK = 32
+ROLLBACK = 8
 """Earlier states a hybrid keeps (`n_rs_seq`), for drafts of that length."""
 
 PROCESS = 24 << 20
