@@ -26,9 +26,13 @@ class Memo:
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                json.dump(values, out, indent=1, sort_keys=True)
-            Path(name).replace(self._path)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as out:
+                    json.dump(values, out, indent=1, sort_keys=True)
+                Path(name).replace(self._path)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
 
     def _read(self) -> dict[str, Any]:
         if self._path is None:

@@ -85,3 +85,12 @@ def test_a_memo_survives_damage_and_other_writers(tmp_path: Path) -> None:
 def test_a_memo_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     Memo(tmp_path / "file" / "memo.json").put("a", 1)
+
+
+def test_a_memo_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
+    memo = Memo(tmp_path / "memo.json")
+    memo.put("a", 1)
+    with pytest.raises(TypeError):
+        memo.put("b", object())
+    assert [file.name for file in tmp_path.iterdir()] == ["memo.json"]
+    assert memo.get("a") == 1
