@@ -1,7 +1,9 @@
 """Which drafter, and how many tokens, this cycle. Pure: no clock, no model; what it knows is told to it.
 
-The gain of drafting K tokens is expected tokens over cost, against one token for one plain pass. With acceptance rate a
-the expected tokens are (1 - a^(K+1)) / (1 - a) (Leviathan et al. 2023, eq. 1).
+The gain of drafting K tokens is expected tokens over cost, against one token for one plain pass. When the i-th draft
+token stands with probability a_i once those before it stood, the expected tokens are 1 + a_1 + a_1 a_2 + ... (with all
+a_i the same, (1 - a^(K+1)) / (1 - a): Leviathan et al. 2023, eq. 1). For lookup a_i depends on how much of the text
+before the token is copied: the match before the draft and the draft tokens themselves, so it grows along the draft.
 """
 
 from collections.abc import Sequence
@@ -13,11 +15,19 @@ from localspec.engine.events import DrafterName
 PAYS = 1.03
 """Drafting must promise this much over plain decoding: estimates are noisy and a plain pass is certain."""
 
-LENGTHS = (1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15, 19, 23, 27, 31)
-"""Draft lengths considered; passes of 4, 8, 12, 16 ... tokens are the cheap ones of most kernels."""
-
 MEMORY = 24.0
 """Judged tokens an acceptance rate remembers: quick to follow a change of text, slow to be fooled by one cycle."""
+
+PRIOR_WEIGHT = 4.0
+"""Judged tokens that a prior rate is worth."""
+
+DRAFT_PRIOR = 0.6
+"""Acceptance of a draft model before anything is known: where most published pairs start."""
+
+LOOKUP_PRIORS = ((2, 0.36), (3, 0.45), (4, 0.58), (6, 0.72), (8, 0.84), (12, 0.91), (16, 0.93), (24, 0.96))
+"""Acceptance of a copied token after so many copied ones, up to each length; beyond, `LONG_COPY`."""
+
+LONG_COPY = 0.98
 
 PROBE_AFTER = 64
 """Tokens of an answer before a draft model that seems not to pay is tried again; doubled at each failure."""
@@ -27,7 +37,7 @@ PROBE_AFTER = 64
 class Offer:
     """What a drafter could do now: `length` tokens at most, each costing `token_cost` plain passes to draft.
 
-    `evidence` is lookup's match length, which acceptance depends on; 0 for a drafter without one.
+    `evidence` is lookup's match length in tokens, which acceptance depends on; 0 for a drafter without one.
     """
 
     drafter: DrafterName
@@ -54,22 +64,19 @@ class _Rate:
 
     @property
     def value(self) -> float:
-        return min(0.99, self.accepted / self.judged)
+        return self.accepted / self.judged
 
-    def learn(self, judged: int, accepted: int) -> None:
-        keep = max(0.0, 1.0 - judged / MEMORY)
-        self.accepted = self.accepted * keep + accepted
-        self.judged = self.judged * keep + judged
-
-
-def expected_tokens(rate: float, length: int) -> float:
-    """Tokens a cycle yields on average when each draft token stands with probability `rate` < 1."""
-    return (1.0 - rate ** (length + 1)) / (1.0 - rate)
+    def learn(self, stood: bool) -> None:
+        keep = 1.0 - 1.0 / MEMORY
+        self.accepted = self.accepted * keep + stood
+        self.judged = self.judged * keep + 1.0
 
 
 def _bucket(evidence: int) -> int:
-    """Match lengths that behave alike: 0 for none, then 1-2, 3-4, 5-8, 9-16, longer."""
-    return 0 if evidence == 0 else min(5, max(1, (evidence - 1).bit_length()))
+    """Which of the rates holds after `evidence` copied tokens; -1 for a drafter that copies nothing."""
+    if evidence == 0:
+        return -1
+    return next((i for i, (longest, _) in enumerate(LOOKUP_PRIORS) if evidence <= longest), len(LOOKUP_PRIORS))
 
 
 @dataclass(slots=True)
@@ -97,28 +104,29 @@ class Controller:
 
     def learn(self, offer: Offer, judged: int, accepted: int) -> None:
         """Of `offer`'s tokens `judged` had a verdict and `accepted` stood."""
-        if judged:
-            self._rate(offer).learn(judged, accepted)
+        for place in range(judged):
+            self._rate(offer, place).learn(place < accepted)
 
     def emitted(self, tokens: int) -> None:
         """So many tokens left the cycle, whoever proposed them."""
         self._since_probe += tokens
 
-    def _rate(self, offer: Offer) -> _Rate:
-        key = (offer.drafter, _bucket(offer.evidence))
+    def _rate(self, offer: Offer, place: int) -> _Rate:
+        """The acceptance rate of the token at `place` of the draft, all before it having stood."""
+        bucket = _bucket(offer.evidence + place if offer.evidence else 0)
+        key = (offer.drafter, bucket)
         if key not in self._rates:
-            # Copies of a long match usually go on; a draft model starts where most published pairs are.
-            prior = {0: 0.6, 1: 0.45, 2: 0.6, 3: 0.75, 4: 0.88, 5: 0.94}[key[1]]
-            self._rates[key] = _Rate(prior * 4.0, 4.0)
+            prior = DRAFT_PRIOR if bucket < 0 else [*(rate for _, rate in LOOKUP_PRIORS), LONG_COPY][bucket]
+            self._rates[key] = _Rate(prior * PRIOR_WEIGHT, PRIOR_WEIGHT)
         return self._rates[key]
 
     def _best_length(self, number: int, offer: Offer, limit: int) -> Choice | None:
-        rate = self._rate(offer).value
         best: Choice | None = None
-        for length in LENGTHS:
-            if length > min(limit, offer.length):
-                break
-            gain = expected_tokens(rate, length) / (self.cost.of(1 + length) + length * offer.token_cost)
+        tokens = standing = 1.0
+        for length in range(1, min(limit, offer.length) + 1):
+            standing *= self._rate(offer, length - 1).value
+            tokens += standing
+            gain = tokens / (self.cost.of(1 + length) + length * offer.token_cost)
             if best is None or gain > best.gain:
                 best = Choice(number, length, gain)
         return best

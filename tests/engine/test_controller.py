@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from localspec.engine.controller import PAYS, PROBE_AFTER, Controller, Offer, expected_tokens
+from localspec.engine.controller import PAYS, PROBE_AFTER, Controller, Offer
 from localspec.engine.cost import ENOUGH, PassCost
 
 
@@ -58,9 +58,24 @@ def run(controller: Controller, offer: Offer, rate: float, cycles: int, seed: in
     return lengths
 
 
-@pytest.mark.parametrize(("rate", "length", "tokens"), [(0.0, 5, 1.0), (0.5, 1, 1.5), (0.5, 2, 1.75), (0.9, 3, 3.439)])
-def test_expected_tokens_are_the_papers(rate: float, length: int, tokens: float) -> None:
-    assert expected_tokens(rate, length) == pytest.approx(tokens)
+@pytest.mark.parametrize(("rate", "tokens"), [(0.5, 1.75), (0.9, 2.71)])
+def test_the_expected_tokens_are_the_papers(rate: float, tokens: float) -> None:
+    """Leviathan et al. 2023, eq. 1, with one rate for every place and passes that cost the same."""
+    controller = Controller(FREE)
+    offer = Offer("draft", 2)
+    controller._rate(offer, 0).accepted, controller._rate(offer, 0).judged = rate, 1.0
+    choice = controller.choose([offer], 2, insist=True)
+    assert choice is not None
+    assert (choice.length, choice.gain) == (2, pytest.approx(tokens))
+
+
+def test_a_copy_gains_trust_along_its_own_draft() -> None:
+    """After a short match the first token is doubtful, the tenth hardly."""
+    controller = Controller(FREE)
+    offer = Offer("lookup", 31, evidence=2)
+    rates = [controller._rate(offer, place).value for place in range(31)]
+    assert rates == sorted(rates)
+    assert rates[0] < 0.5 < 0.95 < rates[-1]
 
 
 def test_a_free_and_perfect_drafter_is_used_at_full_length() -> None:
