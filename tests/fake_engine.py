@@ -128,6 +128,8 @@ class FakeEngine:
     ) -> None:
         self.config = config
         self.requests: list[Request] = []
+        self.saved: list[Path] = []
+        self.restored: list[Path] = []
         self.closed = False
         self.alive = False
         self._scripts = list(scripts)
@@ -170,6 +172,15 @@ class FakeEngine:
 
     def count(self, prompt: tuple[Segment, ...]) -> int:
         return sum(len(segment.text.split()) for segment in prompt)
+
+    def save(self, path: Path) -> int:
+        """Notes where; there are no caches."""
+        self.saved.append(path)
+        return 0
+
+    def restore(self, path: Path) -> int:
+        self.restored.append(path)
+        return 0
 
     def restart(self, on_progress: Callable[[float], None] | None = None) -> EngineInfo:
         self.close()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from localspec import paths
@@ -41,6 +42,14 @@ class Choice:
     explicit: bool = False
     name: str = ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def again(self) -> tuple[str, str | None]:
+        """What chooses the same later and from any folder: the pair's name, the hub reference or the file, and the
+        draft when the person named it."""
+        target, draft = Path(self.config.target), self.config.draft
+        named = self.name and not Path(self.name).is_file()
+        return self.name if named else str(target.absolute()), draft if self.explicit else None
 
 
 def choose(

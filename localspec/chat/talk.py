@@ -27,7 +27,8 @@ class Prompt:
 
 class Talk:
     """`turns` is the branch that is shown. `chat_id` is None until the first question is kept; `problem` says why the
-    chat is not kept, None while it is."""
+    chat is not kept, None while it is. `model` is what would choose the same models again (`Choice.again`); it is kept
+    with the chat."""
 
     def __init__(
         self, history: History, turns: Sequence[Turn] = (), chat_id: int | None = None, system: str = ""
@@ -36,7 +37,12 @@ class Talk:
         self.turns = list(turns)
         self.chat_id = chat_id
         self.system = system
+        self.model: tuple[str, str | None] | None = None
         self.problem: str | None = None
+
+    def copy(self) -> "Talk":
+        """The same chat, to try what would be said next without saying it."""
+        return Talk(self.history, self.turns, self.chat_id, self.system)
 
     # -- what is said next -------------------------------------------------------------------------------------------
 
@@ -102,9 +108,11 @@ class Talk:
 
     def _keep(self, info: EngineInfo) -> int | None:
         """Every turn but the last into the history; returns the last one's parent."""
+        target, draft = self.model or (info.target, info.draft)
         if self.chat_id is None:
-            chat = self.history.create(target=info.target, draft=info.draft, system=self.system)
-            self.chat_id = chat.id
+            self.chat_id = self.history.create(target=target, draft=draft, system=self.system).id
+        elif self.model is not None:
+            self.history.update(self.chat_id, target=target, draft=draft, system=self.system)
         parent: int | None = None
         for turn in self.turns[:-1]:
             if turn.id is None:

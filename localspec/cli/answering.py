@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from localspec.chat.looks import look_of, looks_of
+from localspec.chat.session import Session
 from localspec.chat.splitting import Part, Splitter
 from localspec.cli import jsonlines, render
 from localspec.cli.terminal import StatusLine, VisibleStream, aside, is_terminal, say, takes_escapes, write_quietly
@@ -74,8 +75,16 @@ class TextSink:
     """The answer as text. On a terminal: coloured, control characters visible, thoughts dim on stderr, figures after
     it. In a pipe: the text, unchanged."""
 
-    def __init__(self, mode: render.Mode, start_line: Callable[[Started], str], *, with_legend: bool = True) -> None:
+    def __init__(
+        self,
+        mode: render.Mode,
+        start_line: Callable[[Started], str],
+        *,
+        with_legend: bool = True,
+        session: Session | None = None,
+    ) -> None:
         self._with_legend = with_legend
+        self._session = session
         self._painter = render.Painter(mode)
         self._mode = mode
         self._start_line = start_line
@@ -110,6 +119,8 @@ class TextSink:
         self._close()
         if self._watched and event.stats.tokens:
             aside(render.stats_line(event.stats))
+            if self._session is not None:
+                aside(render.session_line(self._session))
 
     def broken(self) -> None:
         self._end_thought()
@@ -133,7 +144,10 @@ class TextSink:
 
 
 class JsonSink:
-    """One event a line on stdout."""
+    """One event a line on stdout. With a `session` the end line has its figures."""
+
+    def __init__(self, session: Session | None = None) -> None:
+        self._session = session
 
     def started(self, event: Started) -> None:
         jsonlines.emit(jsonlines.start(event))
@@ -145,7 +159,10 @@ class JsonSink:
         jsonlines.emit(jsonlines.cycle(event))
 
     def finished(self, event: Finished, text: str, thoughts: str) -> None:
-        jsonlines.emit(jsonlines.end(event, text, thoughts))
+        line = jsonlines.end(event, text, thoughts)
+        if self._session is not None:
+            line["session"] = jsonlines.session(self._session)
+        jsonlines.emit(line)
 
     def broken(self) -> None:
         pass

@@ -17,13 +17,13 @@ class Failure(click.ClickException):
 
 def reason_of(error: BaseException) -> str | None:
     """One line for an error that a person can act on; None for a fault of the program."""
-    from localspec.chat.errors import TemplateError
+    from localspec.chat.errors import HistoryError, TemplateError
     from localspec.engine.errors import EngineError
     from localspec.models.errors import ModelError
 
     if isinstance(error, click.ClickException):
         return one_line(error.format_message())
-    if isinstance(error, EngineError | ModelError | TemplateError):
+    if isinstance(error, EngineError | ModelError | TemplateError | HistoryError):
         return one_line(str(error))
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
@@ -33,7 +33,7 @@ def reason_of(error: BaseException) -> str | None:
 
 def title_of(error: BaseException) -> str:
     """What kind of thing went wrong, for the `--json` error line."""
-    from localspec.chat.errors import TemplateError
+    from localspec.chat.errors import HistoryError, TemplateError
     from localspec.engine.errors import EngineError
     from localspec.models.errors import ModelError
 
@@ -42,6 +42,7 @@ def title_of(error: BaseException) -> str:
         (Failure, "Cannot answer"),
         (ModelError, "Model file"),
         (TemplateError, "Chat template"),
+        (HistoryError, "History"),
         (EngineError, "Engine"),
         (OSError, "System"),
     )

@@ -3,10 +3,11 @@
 import json
 import sys
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
+from localspec.chat.session import Session
 from localspec.chat.splitting import Part
-from localspec.engine.events import Cycle, Finished, Started
+from localspec.engine.events import Cycle, Finished, Kind, Started
 
 
 def emit(line: dict[str, Any]) -> None:
@@ -41,6 +42,21 @@ def cycle(event: Cycle) -> dict[str, Any]:
 def end(event: Finished, text: str, thoughts: str) -> dict[str, Any]:
     line = {"type": "end", "reason": event.reason, "text": text, "stats": asdict(event.stats)}
     return {**line, "thought": thoughts} if thoughts else line
+
+
+def session(session: Session) -> dict[str, Any]:
+    """Sums over the chat's answers, the figures named as those of one answer."""
+    return {
+        "answers": session.answers,
+        "tokens": session.tokens,
+        "decode_s": session.decode_s,
+        "speedup": session.speedup,
+        "saved_s": session.saved_s if session.compared else None,
+        "cycles": session.cycles,
+        **{kind: session.kinds[kind] for kind in get_args(Kind)},
+        "acceptance_rate": session.acceptance_rate,
+        "tokens_per_cycle": session.tokens_per_cycle,
+    }
 
 
 def error(title: str, message: str) -> dict[str, Any]:

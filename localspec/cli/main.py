@@ -15,6 +15,7 @@ from localspec.cli.terminal import is_terminal, one_line, say, takes_escapes, wr
 
 COMMANDS = {
     "run": ("localspec.cli.run:run", "Answer one prompt on stdout; piped text is read as input."),
+    "chats": ("localspec.cli.chats:group", "List, search, show and export the chats that were kept."),
     "demo": ("localspec.cli.demo:demo", "Decode one code edit plainly and speculatively, and compare."),
     "bench": ("localspec.cli.bench:bench", "Measure plain decoding and speculation side by side."),
     "models": ("localspec.cli.models:group", "List, fetch, check and find model files."),

@@ -8,7 +8,8 @@ import os
 from collections.abc import Sequence
 from typing import Literal, TextIO
 
-from localspec.chat.looks import LOOKS, MARKS, NAMES, Look, number, share, speedup
+from localspec.chat.looks import LOOKS, MARKS, MISSING, NAMES, Look, number, share, speedup
+from localspec.chat.session import Session
 from localspec.cli.terminal import takes_escapes
 from localspec.engine.events import Started, Stats
 from localspec.engine.requests import EngineInfo
@@ -79,6 +80,21 @@ def stats_line(stats: Stats) -> str:
             f"acceptance {share(stats.acceptance_rate)}",
             f"{number(stats.tokens_per_cycle, '.2f')} tokens/cycle",
             f"first token {number(stats.ttft_s, '.2f', ' s')}",
+        )
+    )
+
+
+def session_line(session: Session) -> str:
+    """The figures of a chat in one line."""
+    speed = f"{session.speedup:.2f}x plain" if session.speedup is not None else f"speed-up {MISSING}"
+    answers = f"{session.answers} answer" + ("s" if session.answers != 1 else "")
+    return " · ".join(
+        (
+            f"chat so far: {answers}",
+            f"{session.tokens} tokens",
+            speed,
+            f"acceptance {share(session.acceptance_rate)}",
+            session.saved(),
         )
     )
 

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,10 @@ from localspec.cli import jsonlines, options
 from localspec.cli.errors import INTERRUPTED, Failure, reason_of, title_of
 from localspec.cli.options import Number
 from localspec.engine.requests import EngineInfo, Request, Segment, Speculate
+
+if TYPE_CHECKING:
+    from localspec.cli.keeping import Kept
+    from localspec.engine.client import EngineClient
 
 
 @click.command()
@@ -31,6 +35,8 @@ from localspec.engine.requests import EngineInfo, Request, Segment, Speculate
     metavar="PATH",
     help="A text file to answer about; may be repeated.",
 )
+@click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last chat.")
+@click.option("--no-history", is_flag=True, help="Do not keep this on the disk.")
 @click.option("--raw", is_flag=True, help="No chat template: the model continues the text.")
 @click.option(
     "--color",
@@ -44,6 +50,8 @@ def run(prompt: str | None, **values: Any) -> int:
     With both, PROMPT is the instruction and the piped text stands below it:
 
         cat file.py | localspec run "Add type hints to this file."
+
+    What is said is kept (see `localspec chats`); -c goes on with it.
     """
     try:
         return _answer(prompt, values)
@@ -57,65 +65,88 @@ def run(prompt: str | None, **values: Any) -> int:
 
 
 def _answer(prompt: str | None, values: dict[str, Any]) -> int:
+    from localspec.cli import keeping, render, session, settings
     from localspec.cli import prompt as prompts
-    from localspec.cli import render, session, settings
     from localspec.cli.answering import JsonSink, Sink, TextSink, follow
     from localspec.cli.interrupts import Interrupts
     from localspec.cli.terminal import StatusLine, say
 
     if values["raw"] and (values["system"] or values["think"] in ("on", "off")):
         raise click.UsageError("--raw uses no chat template: --system and --think have nowhere to go")
+    if values["raw"] and values["go_on"]:
+        raise click.UsageError("--raw is not part of a chat: -c has nothing to go on with")
+    if values["go_on"]:
+        values = keeping.options_of_last(values)
     held = settings.in_force(values)
     text = prompts.read_prompt(prompt, values["files"], raw=values["raw"])
     if any(not stop for stop in values["stop"]):
         raise Failure("--stop must not be empty")
     choice = session.choose(values)
     status = StatusLine()
+    kept: keeping.Kept | None = None
     client, info = session.start(choice, status)
     try:
-        request, splitter = _request(text, values, held, choice.speculate, info)
+        if not values["raw"]:
+            keep = held.history and not values["no_history"]
+            kept = keeping.go_on(values, held, keep) if values["go_on"] else keeping.begin(held, keep)
+            keeping.restore(kept, client)
+        request, splitter = _request(text, values, held, choice.speculate, client, info, kept)
         chosen = options.left_to_the_program(held)
+        told = kept.session if kept is not None else None
         sink: Sink
         if values["as_json"]:
-            sink = JsonSink()
+            sink = JsonSink(told)
         else:
             mode = render.mode_for(held.color, sys.stdout)
-            sink = TextSink(mode, lambda started: render.start_line(info, started, chosen))
+            sink = TextSink(mode, lambda started: render.start_line(info, started, chosen), session=told)
+        if kept is not None:
+            sink = keeping.KeepingSink(sink, kept, info, choice)
         with Interrupts(client.cancel) as interrupts:
             finished, answer, thoughts = follow(interrupts.watch(client.generate(request)), splitter, sink, status)
         if finished.reason == "context_full":
             say(f"the answer is cut: the context of {info.context} tokens is full (raise it with --ctx)")
+        if kept is not None:
+            keeping.report(kept)
         if interrupts.hit or finished.reason == "cancelled":
             say("interrupted: the answer is not complete")
             return INTERRUPTED
+        if kept is not None:
+            keeping.save(kept, client, finished)
         if thoughts and not answer:
             say("the answer ended inside the model's thoughts: raise --max-tokens, or use --think off")
         return 0
     finally:
         status.clear()
         client.close()
+        if kept is not None:
+            kept.talk.history.close()
 
 
 def _request(
-    text: str, values: dict[str, Any], held: Settings, speculate: Speculate, info: EngineInfo
+    text: str,
+    values: dict[str, Any],
+    held: Settings,
+    speculate: Speculate,
+    client: "EngineClient",
+    info: EngineInfo,
+    kept: "Kept | None",
 ) -> tuple[Request, Splitter]:
-    """The engine's request, and what tells thoughts from the answer."""
-    from localspec.chat.conversation import Conversation
+    """The engine's request, and what tells thoughts from the answer. `kept` None: the text as it is."""
     from localspec.chat.templates import ChatTemplate
     from localspec.chat.thinking import plan
+    from localspec.cli import keeping
     from localspec.cli.terminal import say
 
     prompt: tuple[Segment, ...] = (Segment(text),)
     splitter: Splitter = Plain()
     keep: tuple[str, ...] = ()
-    if not values["raw"]:
+    if kept is not None:
         template = ChatTemplate.of(info)
         thinking = plan(template, held.think)
         if thinking.note and values["think"]:
             say(thinking.note)
-        talk = Conversation(held.system)
-        talk.ask(text)
-        prompt = talk.prompt(template, thinking)
-        splitter, keep = thinking.splitter(prompt), thinking.keep_control
+        kept.talk.ask(text)
+        made = keeping.prompt_for(kept, template, thinking, client, info, held)
+        prompt, splitter, keep = made.segments, made.splitter, thinking.keep_control
     request = replace(held, speculate=speculate).request(prompt, keep_control=keep, stop=values["stop"])
     return request, splitter
