@@ -16,6 +16,9 @@ from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
 
 if TYPE_CHECKING:
     from localspec.chat.pairing import Choice
+    from localspec.chat.recording import Recorder
+
+LAST_WORDS_S = 0.3
 
 Phase = Literal["none", "loading", "ready", "answering", "broken"]
 
@@ -76,6 +79,7 @@ class EngineKeeper:
         self._client: EngineLike | None = None
         self._queue: list[Arrived] = []
         self._told = False
+        self._thread: threading.Thread | None = None
         self.state = EngineState()
 
     def open(self, choose: "Callable[[], Choice]") -> None:
@@ -93,14 +97,17 @@ class EngineKeeper:
         if choice is not None:
             self.open(lambda: choice)
 
-    def ask(self, request: Request, splitter: Splitter) -> None:
-        """Make an answer. Raises `Busy` when the engine is not ready for it."""
+    def ask(self, request: Request, splitter: Splitter, begin: "Callable[[], Recorder]") -> None:
+        """Make an answer, which grows in the turn of the recorder that `begin` (called in a thread) gives.
+
+        Raises `Busy` when the engine is not ready for it.
+        """
         with self._lock:
             if self.state.phase != "ready" or self._client is None:
                 raise Busy("An answer is being made already: wait for its end, or stop it first.")
             client, turn = self._client, self._turn
         self._set(turn, replace(self.state, phase="answering"))
-        self._run(lambda: self._answer(turn, client, request, splitter))
+        self._thread = self._run(lambda: self._answer(turn, client, request, splitter, begin))
 
     def cancel(self) -> None:
         """End the answer being made."""
@@ -108,19 +115,18 @@ class EngineKeeper:
         if client is not None and self.state.phase == "answering":
             client.cancel()
 
-    def count(self, prompt: tuple[Segment, ...], then: Callable[[int], object]) -> None:
-        """Call `then` (in a thread) with the tokens of a prompt; not at all when the engine cannot count now."""
-        client = self._client
+    def count(self, prompt: tuple[Segment, ...]) -> int:
+        """The tokens of a prompt. Waits for the engine: for threads. Raises `EngineError`."""
+        from localspec.engine.errors import EngineDied
 
-        def work() -> None:
-            try:
-                if client is not None:
-                    then(client.count(prompt))
-            except EngineError:
-                return
-
-        if client is not None:
-            self._run(work)
+        client, turn = self._client, self._turn
+        if client is None:
+            raise EngineError("No model is loaded.")
+        try:
+            return client.count(prompt)
+        except EngineDied as error:
+            self._set(turn, replace(self.state, phase="broken", error=str(error)))
+            raise
 
     def take(self) -> list[Arrived]:
         """The events since the last call, in order."""
@@ -136,12 +142,17 @@ class EngineKeeper:
             client, self._client = self._client, None
         if client is not None:
             client.close()
+        if self._thread is not None:
+            # What the answer's last second brought is still being written down.
+            self._thread.join(LAST_WORDS_S)
 
     # -- in threads --------------------------------------------------------------------------------------------------
 
-    def _run(self, work: Callable[[], None]) -> None:
+    def _run(self, work: Callable[[], None]) -> threading.Thread:
         # Daemons: a thread that waits for a process must not keep the program from ending.
-        threading.Thread(target=work, daemon=True).start()
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        return thread
 
     def _set(self, turn: int, state: EngineState) -> None:
         with self._lock:
@@ -178,25 +189,27 @@ class EngineKeeper:
             return
         self._set(turn, EngineState("ready", choice, 1.0, info, notes=(*choice.notes, *notes)))
 
-    def _answer(self, turn: int, client: EngineLike, request: Request, splitter: Splitter) -> None:
+    def _answer(
+        self, turn: int, client: EngineLike, request: Request, splitter: Splitter, begin: "Callable[[], Recorder]"
+    ) -> None:
         from localspec.chat.errors import reason_of
         from localspec.engine.errors import EngineDied
 
         state = replace(self.state, phase="ready")
+        recorder = begin()
         try:
             for event in client.generate(request):
-                if isinstance(event, Token):
-                    self._put(turn, *splitter.push(event))
-                elif isinstance(event, Finished):
-                    self._put(turn, *splitter.finish(), event)
-                else:
-                    self._put(turn, event)
+                self._put(turn, *_recorded(recorder, splitter, event))
         except Exception as error:
+            # What the splitter still holds is text the person was not shown yet.
+            rest = [recorder.part(part) for part in splitter.finish()]
+            recorder.broken()
             died = isinstance(error, EngineDied)
             if died:
                 state = replace(state, phase="broken", error=reason_of(error))
-            # What the splitter still holds is text the person was not shown yet.
-            self._put(turn, *splitter.finish(), Broken(reason_of(error), died))
+            self._put(turn, *rest, Broken(reason_of(error), died))
+        if recorder.problem:
+            self._put(turn, Notice(recorder.problem))
         self._set(turn, state)
 
     def _put(self, turn: int, *events: Arrived) -> None:
@@ -207,3 +220,19 @@ class EngineKeeper:
             tell, self._told = not self._told, True
         if tell:
             self._on_events()
+
+
+def _recorded(recorder: "Recorder", splitter: Splitter, event: Event) -> list[Arrived]:
+    """Takes one event into the answer's turn; what the screen is told of it."""
+    match event:
+        case Token():
+            return [recorder.part(part) for part in splitter.push(event)]
+        case Cycle():
+            recorder.cycle(event)
+        case Started():
+            recorder.started(event)
+        case Finished():
+            parts: list[Arrived] = [recorder.part(part) for part in splitter.finish()]
+            recorder.finished(event)
+            return [*parts, event]
+    return [event]

@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from localspec.chat.pairing import Choice
 from localspec.chat.settings import Settings
 from localspec.engine.requests import EngineConfig, EngineInfo
 from localspec.tui.app import LocalspecApp
+from localspec.tui.widgets.prompt import Prompt
+from localspec.tui.widgets.transcript import Transcript
 from tests.fake_engine import INFO, FakeEngine, Script, plain
 
 DEADLINE_S = 20.0
@@ -55,6 +58,25 @@ class Bench:
     @property
     def engine(self) -> FakeEngine:
         return self.engines[-1]
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.app.chat.query_one(Transcript)
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.app.chat.query_one(Prompt)
+
+    @property
+    def shown(self) -> str:
+        """The transcript's lines."""
+        return self.transcript.text
+
+    @property
+    def notice(self) -> str:
+        """The line above the prompt."""
+        widget = self.app.chat.query_one("#notice", Static)
+        return str(widget.content) if widget.display else ""
 
     async def ready(self, pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: self.app.engine.phase == "ready", "the engine is ready")

@@ -9,4 +9,4 @@ async def test_an_answer_is_made() -> None:
         await bench.ready(pilot)
         await pilot.press(*"hi", "enter")
         await until(pilot, lambda: len(bench.engine.requests) == 1)
-        await until(pilot, lambda: "Hello." in str(bench.app.chat.shown))
+        await until(pilot, lambda: "Hello." in bench.shown)

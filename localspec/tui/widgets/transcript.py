@@ -1,7 +1,7 @@
 """The transcript: every turn of the chat as lines, not as widgets. Finished blocks never change; the tail grows."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import ClassVar
@@ -59,6 +59,13 @@ class Transcript(ScrollView, can_focus=True):
         Binding("m", "markdown", "Markdown / tokens", id="transcript.markdown"),
         Binding("x", "rejected", "Rejected guesses", id="transcript.rejected"),
         Binding("t", "thoughts", "Thoughts", id="transcript.thoughts", show=False),
+        Binding("e", "screen.edit", "Edit the question", id="transcript.edit"),
+        Binding("r", "screen.regenerate", "Another answer", id="transcript.regenerate"),
+        Binding("g", "screen.go_on", "Go on", id="transcript.go_on", show=False),
+        Binding("y", "screen.copy_answer", "Copy", id="transcript.copy"),
+        Binding("c", "screen.copy_code", "Copy code", id="transcript.copy_code"),
+        Binding("Y", "screen.copy_chat", "Copy the chat", id="transcript.copy_chat", show=False),
+        Binding("slash", "screen.find", "Find", id="transcript.find", show=False),
     ]
 
     class CursorMoved(Message):
@@ -68,6 +75,9 @@ class Transcript(ScrollView, can_focus=True):
             super().__init__()
             self.turn = turn
             self.token = token
+
+    class FollowingChanged(Message):
+        """The end came into view, or left it."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -83,27 +93,26 @@ class Transcript(ScrollView, can_focus=True):
 
     # -- content -----------------------------------------------------------------------------------------------------
 
-    def show(self, turns: Iterable[Turn], name: str = "") -> None:
-        """The whole chat, in place of what is there."""
-        self._cursor = Cursor()
+    def sync(self, turns: Sequence[Turn], name: str = "") -> None:
+        """Shows these turns: what is shown already stays as it is, the rest is drawn, and the end is in view."""
+        same = 0
+        while same < min(len(turns), len(self.blocks)) and self.blocks[same].turn is turns[same]:
+            same += 1
+        if self._cursor.block is not None and self._cursor.block >= same:
+            self._cursor = Cursor()
+            self._tell()
         self._found = ()
-        self.blocks = [Block(turn, self._drawing, name) for turn in turns]
+        self.blocks[same:] = [Block(turn, self._drawing, name) for turn in turns[same:]]
         self.following = True
-        self._measure()
-
-    def add(self, turn: Turn, name: str = "") -> None:
-        """A new turn at the end; the reader is taken there."""
-        self.blocks.append(Block(turn, self._drawing, name))
-        self.following = True
-        self._measure(len(self.blocks) - 1)
+        self._measure(same)
 
     def grown(self) -> None:
         """The last turn has more parts."""
         self.blocks[-1].grow()
         self._measure(len(self.blocks) - 1)
 
-    def ended(self, turn: Turn) -> None:
-        """A turn has come to its end, or ended otherwise than shown."""
+    def changed(self, turn: Turn) -> None:
+        """A turn has come to its end, or goes on."""
         for index, block in enumerate(self.blocks):
             if block.turn is turn:
                 block.draw(self._drawing)
@@ -150,7 +159,10 @@ class Transcript(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self.following = new_value >= self.max_scroll_y
+        following = new_value >= self.max_scroll_y
+        if following != self.following:
+            self.following = following
+            self.post_message(self.FollowingChanged())
 
     def on_blur(self) -> None:
         self.refresh()
@@ -311,6 +323,11 @@ class Transcript(ScrollView, can_focus=True):
         self._found = find_all(self.blocks, needle)
         self._found_now = -1
         self.refresh()
+        return len(self._found)
+
+    @property
+    def found(self) -> int:
+        """How many places there are."""
         return len(self._found)
 
     def next_found(self, step: int) -> int:

@@ -1,0 +1,65 @@
+"""From what a person wants said to a request that fits: files read, tokens counted, in a thread of the caller's."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec.chat.attach import mentions, read, with_files
+from localspec.chat.budget import Budget, fit, room_wanted
+from localspec.chat.pairing import Choice
+from localspec.chat.settings import Settings
+from localspec.chat.splitting import Splitter
+from localspec.chat.talk import Talk
+from localspec.chat.templates import ChatTemplate
+from localspec.chat.thinking import plan
+from localspec.chat.turns import Turn
+from localspec.engine.requests import EngineInfo, Request, Segment
+
+Count = Callable[[tuple[Segment, ...]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A talk that ends with the answer to be made, and how to ask for it. `budget` says what does not go along."""
+
+    talk: Talk
+    answer: Turn
+    request: Request
+    splitter: Splitter
+    budget: Budget
+
+
+def with_attachments(text: str, folder: Path) -> str:
+    """A question with the files it mentions below it. Raises `CannotAttach`."""
+    files = [read(path, spelled) for spelled, path in mentions(text, folder)]
+    return with_files(text, files) if files else text
+
+
+def prepare(talk: Talk, answer: Turn, info: EngineInfo, choice: Choice, settings: Settings, count: Count) -> Ready:
+    """The request for `answer`, the last turn of `talk`.
+
+    Raises `TemplateError` and `EngineError`; nothing is changed by it.
+    """
+    template = ChatTemplate.of(info)
+    thinking = plan(template, settings.think)
+
+    def tokens(dropped: int) -> int:
+        return count(talk.prompt(template, thinking, dropped).segments)
+
+    budget = fit(talk.turns[:-1], tokens, info.context, room_wanted(info.context, settings.max_tokens))
+    prompt = talk.prompt(template, thinking, budget.dropped)
+    request = settings.request(prompt.segments, suggested=choice.speculate, keep_control=thinking.keep_control)
+    return Ready(talk, answer, request, prompt.splitter, budget)
+
+
+def sizes(text: str, folder: Path, count: Count) -> Sequence[tuple[str, int | str]]:
+    """The files a text mentions, each with its tokens, or with the reason why it cannot be attached."""
+    from localspec.chat.attach import CannotAttach
+
+    found: list[tuple[str, int | str]] = []
+    for spelled, path in mentions(text, folder):
+        try:
+            found.append((spelled, count((Segment(read(path, spelled).fenced()),))))
+        except CannotAttach as error:
+            found.append((spelled, str(error)))
+    return found

@@ -1,0 +1,308 @@
+"""The chat's desk: what is asked, whether it fits, what comes of it. The screen is told what to show."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localspec.chat.attach import CannotAttach, mentions
+from localspec.chat.errors import HistoryError, TemplateError, reason_of
+from localspec.chat.history import History
+from localspec.chat.session import Live, Session
+from localspec.chat.splitting import Part
+from localspec.chat.talk import Talk
+from localspec.chat.turns import Turn
+from localspec.engine.errors import EngineError
+from localspec.engine.events import Cycle, Finished, Notice, Started
+from localspec.tui.asking import Ready, prepare, sizes, with_attachments
+from localspec.tui.engine import Arrived, Broken, EngineState
+from localspec.tui.widgets.prompt import Prompt
+from localspec.tui.widgets.transcript import Transcript
+
+if TYPE_CHECKING:
+    from localspec.tui.screens.chat import ChatScreen
+
+SIZES_AFTER_S = 0.25
+"""A pause in typing after which attached files are counted."""
+
+Say = Callable[[Talk], Turn | None]
+"""Adds to a copy of the talk what is to be said; the answer to be made, None when there is nothing to say."""
+
+
+class ChatDesk:
+    """Owns the talk, the session and the live figures. Methods are for the app's thread."""
+
+    def __init__(self, screen: "ChatScreen") -> None:
+        self._screen = screen
+        self._home = screen.home
+        self.talk = Talk(self._home.history or History.in_memory(), system=self._home.settings.system)
+        self.session = Session()
+        self.live = Live()
+        self.answer: Turn | None = None
+        self.editing: Turn | None = None
+        self._waiting = ""
+        self._preparing = False
+        self._sure: tuple[str, int] | None = None
+        self._problem: str | None = None
+
+    def begin(self) -> None:
+        """An empty chat on the screen."""
+        self._screen.show_turns(self.talk.turns)
+        self._screen.show_session()
+        if self.talk.history.problem:
+            self._screen.say(self.talk.history.problem, "warning")
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def send(self, text: str) -> None:
+        """A question; it stays in the box until it is really asked."""
+        if not text.strip():
+            return
+        if self._home.engine.phase == "loading":
+            self._waiting = text
+            self._screen.say("The model is loading: this is sent when it is there. Esc takes it back.")
+            return
+        edited = self.editing
+
+        def say(talk: Talk) -> Turn | None:
+            full = with_attachments(text, Path.cwd())
+            return talk.edit(edited, full) if edited in talk.turns and edited is not None else talk.ask(full)
+
+        self._prepare(text, say)
+
+    def regenerate(self) -> None:
+        """Another answer to the last question."""
+        self._prepare("another answer", Talk.regenerate)
+
+    def go_on(self) -> None:
+        """On with the answer that stopped."""
+        if self.talk.resumable() is None:
+            self._screen.say("The last answer came to its end: there is nothing to go on with.")
+            return
+        self._prepare("go on", Talk.resumable)
+
+    def edit(self, turn: Turn | None) -> None:
+        """An earlier question into the box."""
+        if turn is None or not self._idle():
+            return
+        self.editing = turn
+        prompt = self._screen.query_one(Prompt)
+        prompt.fill(turn.text)
+        prompt.focus()
+        self._screen.say("Enter sends this in place of the old question, which stays in the history. Esc leaves it.")
+
+    def _idle(self) -> bool:
+        """Whether something can be asked now; says why not."""
+        state = self._home.engine
+        if state.phase == "ready" and not self._preparing:
+            return True
+        words = {
+            "answering": "An answer is being made: Esc stops it.",
+            "loading": "The model is still loading.",
+            "broken": "The engine has stopped: F9 starts it again, F3 shows other models.",
+            "none": "No model is loaded: F3 shows the models.",
+        }
+        self._screen.say(words.get(state.phase, ""), "warning")
+        return False
+
+    def _prepare(self, what: str, say: Say) -> None:
+        """Works out the request in a thread: files are read and tokens counted there."""
+        state = self._home.engine
+        info, choice = state.info, state.choice
+        if not self._idle() or info is None or choice is None:
+            return
+        self._preparing = True
+        settings, keeper, talk = self._home.settings, self._home.keeper, self.talk.copy()
+
+        def work() -> None:
+            ready: Ready | str | None
+            try:
+                answer = say(talk)
+                ready = prepare(talk, answer, info, choice, settings, keeper.count) if answer is not None else None
+            except (CannotAttach, TemplateError, EngineError) as error:
+                ready = str(error)
+            except Exception as error:
+                ready = reason_of(error)
+            self._home.call_later(self._prepared, what, ready)
+
+        self._screen.run_worker(work, thread=True, group="prepare")
+
+    def _prepared(self, what: str, ready: "Ready | str | None") -> None:
+        self._preparing = False
+        if ready is None:
+            return
+        if isinstance(ready, str):
+            self._screen.say(ready, "error")
+            return
+        budget = ready.budget
+        if budget.too_long_by:
+            self._screen.say(budget.words(), "error")
+            return
+        if budget.dropped and self._sure != (what, budget.dropped):
+            self._sure = (what, budget.dropped)
+            self._screen.say(f"{budget.words()} The same key again sends it so.", "warning")
+            return
+        self._ask(ready, from_prompt=self._screen.query_one(Prompt).exact == what)
+
+    def _ask(self, ready: Ready, *, from_prompt: bool) -> None:
+        info = self._home.engine.info
+        if info is None or not self._home.engine.can_answer:
+            self._idle()
+            return
+        self._sure, self._waiting, self.editing = None, "", None
+        self.talk, self.answer = ready.talk, ready.answer
+        self.live = Live(before=self.live.stats or self.live.before)
+        self._home.keeper.ask(ready.request, ready.splitter, partial(self.talk.recorder, ready.answer, info))
+        if from_prompt:
+            self._screen.query_one(Prompt).taken()
+        self._screen.say("")
+        self._screen.show_turns(self.talk.turns)
+        self._screen.show_live()
+
+    # -- stopping ----------------------------------------------------------------------------------------------------
+
+    def stop(self) -> bool:
+        """Ends the answer being made, or what waits to be asked or edited; whether there was any."""
+        if self._home.engine.phase == "answering":
+            self._home.keeper.cancel()
+            return True
+        if self._waiting or self.editing is not None or self._sure is not None:
+            if self.editing is not None:
+                self._screen.query_one(Prompt).fill("")
+            self._waiting, self.editing, self._sure = "", None, None
+            self._screen.say("")
+            return True
+        return False
+
+    def restart(self) -> None:
+        if self._home.engine.choice is None:
+            self._home.load_pair(None, None)
+        else:
+            self._home.keeper.restart()
+
+    # -- other chats -------------------------------------------------------------------------------------------------
+
+    def new(self) -> None:
+        """An empty chat; the old one is in the history."""
+        self._switch(Talk(self.talk.history, system=self._home.settings.system))
+        self._screen.query_one(Prompt).focus()
+
+    def open(self, chat_id: int, leaf: int | None) -> None:
+        """A chat out of the history, with every token's colour."""
+        history = self.talk.history
+        try:
+            turns = history.turns(chat_id, leaf)
+            system = history.chat(chat_id).system
+        except HistoryError as error:
+            self._screen.say(str(error), "error")
+            return
+        self._switch(Talk(history, turns, chat_id, system))
+
+    def _switch(self, talk: Talk) -> None:
+        self.stop()
+        # What still comes of the old answer goes into the history, not onto this screen.
+        self.answer = None
+        self.talk, self.session, self.live = talk, Session(), Live(before=self.live.stats or self.live.before)
+        self._screen.say("")
+        self._screen.show_turns(talk.turns)
+        self._screen.show_session()
+        self._screen.show_live()
+
+    # -- what the engine says ----------------------------------------------------------------------------------------
+
+    def engine_changed(self, state: EngineState) -> None:
+        """The engine has another state."""
+        if state.phase == "broken":
+            self._screen.say(f"{state.error} F9 starts it again; F3 shows other models.", "error")
+        elif state.phase == "ready" and state.notes:
+            self._told(state.notes)
+        if state.phase == "ready" and self._waiting:
+            text, self._waiting = self._waiting, ""
+            self.send(text)
+        self._screen.show_live()
+
+    def _told(self, notes: Sequence[str]) -> None:
+        words = " ".join(notes)
+        if words != self._problem:
+            self._problem = words
+            self._screen.say(words, "warning")
+
+    def take(self, events: Sequence[Arrived]) -> None:
+        """What came since the last paint."""
+        if self.answer is None:
+            return
+        grown = False
+        for event in events:
+            match event:
+                case Part():
+                    grown = True
+                    self.live.take(event.token)
+                case Notice():
+                    self._screen.say(event.text, "warning")
+                case Broken():
+                    self._broken(event)
+                    return
+                case _:
+                    self.live.take(event)
+                    self._counted(event)
+        if grown and self.answer is not None:
+            self._screen.query_one(Transcript).grown()
+        self._screen.show_live()
+
+    def _counted(self, event: Arrived) -> None:
+        answer = self.answer
+        assert answer is not None
+        match event:
+            case Started():
+                self._screen.query_one(Transcript).changed(answer)
+                self._screen.show_legend()
+            case Cycle():
+                self.session.cycle(event)
+            case Finished():
+                self.session.finished(event.stats)
+                self._screen.query_one(Transcript).changed(answer)
+                self._screen.show_session()
+                self.answer = None
+                if event.reason == "cancelled":
+                    self._screen.say("Stopped. Ctrl+G goes on from here.")
+
+    def _broken(self, event: Broken) -> None:
+        """The answer ended with an error: what there is of it stays; a question nobody began to answer goes back."""
+        answer, self.answer = self.answer, None
+        assert answer is not None
+        if answer.started is None and not answer.parts:
+            text = self.talk.take_back()
+            self._screen.show_turns(self.talk.turns)
+            prompt = self._screen.query_one(Prompt)
+            if not prompt.exact:
+                prompt.fill(text)
+        else:
+            self._screen.query_one(Transcript).changed(answer)
+        self._screen.say(event.error + (" F9 starts the engine again." if event.engine_died else ""), "error")
+        self._screen.show_live()
+
+    # -- attached files ----------------------------------------------------------------------------------------------
+
+    def typed(self) -> None:
+        """The prompt has changed: attached files are counted when the person pauses."""
+        text = self._screen.query_one(Prompt).exact
+        if self._sure is not None and self._sure[0] != text:
+            self._sure = None
+        if not mentions(text):
+            self._screen.show_attached(())
+            return
+        self._screen.set_timer(SIZES_AFTER_S, partial(self._count_files, text))
+
+    def _count_files(self, text: str) -> None:
+        if text != self._screen.query_one(Prompt).exact or not self._home.engine.can_answer:
+            return
+        keeper = self._home.keeper
+
+        def work() -> None:
+            try:
+                found = sizes(text, Path.cwd(), keeper.count)
+            except EngineError:
+                return
+            self._home.call_later(self._screen.show_attached, found)
+
+        self._screen.run_worker(work, thread=True, group="sizes")
