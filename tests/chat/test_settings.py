@@ -8,7 +8,7 @@ from localspec.chat.settings import BY_NAME, SETTINGS, Setting, Settings
 from localspec.engine.ranges import validate
 from localspec.engine.requests import EngineConfig, SamplerSettings, Segment
 
-FITS_A_LINE = 78
+FITS_A_LINE = 72
 
 
 def test_every_field_has_a_row_and_every_row_a_field() -> None:

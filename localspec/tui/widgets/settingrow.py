@@ -99,7 +99,7 @@ class SettingRow(Vertical):
                 editor.text = text
             elif isinstance(editor, Input):
                 editor.value = one_line(text)
-        words = f"{source}; {self.setting.auto}" if value is None and self.setting.auto else source
+        words = f"{source}: {self.setting.auto}" if value is None and self.setting.auto else source
         self.query_one(".setting-source", Static).update(Content(words))
         self.set_class(here, "-set")
         self._fault("")
