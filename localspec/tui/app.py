@@ -3,16 +3,19 @@
 import contextlib
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.command import Provider
 from textual.screen import Screen
+from textual.theme import Theme
 
 from localspec.chat import config as config_file
 from localspec.chat.config import Config
-from localspec.chat.settings import DEFAULT_THEME, Settings
+from localspec.chat.settings import DEFAULT_THEME, Settings, Value
 from localspec.engine.requests import EngineConfig
 from localspec.tui import messages, themes
 from localspec.tui.downloads import Downloads
@@ -34,6 +37,13 @@ def screen(name: str) -> "Screen[Any]":
     module = importlib.import_module(f"localspec.tui.screens.{name}")
     made: Screen[Any] = getattr(module, f"{name.title()}Screen")()
     return made
+
+
+def actions() -> type[Provider]:
+    """The palette's own commands, loaded when it is opened."""
+    from localspec.tui.palette import Actions
+
+    return Actions
 
 
 def _client(config: EngineConfig) -> EngineLike:
@@ -65,9 +75,9 @@ def _starter() -> str | None:
     return pair.key if pair else None
 
 
-def _remember_pair(name: str) -> None:
+def _remember(values: dict[str, Value]) -> None:
     with contextlib.suppress(config_file.ConfigError):
-        config_file.save({"pair": name})
+        config_file.save(values)
 
 
 class LocalspecApp(App[None]):
@@ -76,12 +86,14 @@ class LocalspecApp(App[None]):
     TITLE = "localspec"
     CSS_PATH = "app.tcss"
     SCREENS: ClassVar[dict[str, Callable[[], Screen[Any]]]] = {name: partial(screen, name) for name in SCREEN_NAMES}
+    COMMANDS = App.COMMANDS | {actions}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1", "open('help')", "Help", id="app.help"),
         Binding("f3", "open('menu')", "Models", id="app.models"),
         Binding("f4", "open('history')", "History", id="app.history"),
         Binding("f5", "open('settings')", "Settings", id="app.settings"),
-        Binding("f6", "open('log')", "Log", id="app.log", show=False),
+        # A text area keeps F6 for itself, unless the app comes first.
+        Binding("f6", "open('log')", "Log", id="app.log", show=False, priority=True),
     ]
 
     def __init__(
@@ -105,6 +117,7 @@ class LocalspecApp(App[None]):
         self.fetching = Fetching(self, pull)
         self._choose = choose
         self._welcomed = False
+        self._noted = ""
         self.keeper = EngineKeeper(
             client_factory,
             lambda state: self.post_message(messages.EngineStateChanged(state)),
@@ -136,6 +149,29 @@ class LocalspecApp(App[None]):
 
     def on_mount(self) -> None:
         self.load_pair(None, None)
+        self.theme_changed_signal.subscribe(self, self._theme_chosen)
+        if self.config is not None and self.config.keys:
+            self.run_worker(self._read_keys, thread=True)
+        for problem in self.config.problems if self.config else ():
+            self.journal.add(str(problem))
+
+    def _read_keys(self) -> None:
+        """The person's own keys; in a thread, because all screens are imported to know their actions."""
+        from localspec.tui.keys import keymap
+
+        good, faults = keymap(self.config.keys if self.config else {})
+        self.call_from_thread(self.set_keymap, good)
+        for fault in faults:
+            self.journal.add(fault)
+        if faults:
+            more = f" ({len(faults) - 1} more in the log, F6)" if len(faults) > 1 else ""
+            self.call_from_thread(self.notify, faults[0] + more, title="Keys", severity="warning", markup=False)
+
+    def _theme_chosen(self, theme: Theme) -> None:
+        """A theme chosen in the palette holds after the next start too."""
+        if self.config is not None and theme.name != self.config.settings().theme:
+            self.config = replace(self.config, values={**self.config.values, "theme": theme.name})
+            self.run_worker(partial(_remember, {"theme": theme.name}), thread=True, exit_on_error=False)
 
     def settings_for(self, spec: str | None) -> Settings:
         """What holds for a pair (None: the one that answers when nothing is chosen)."""
@@ -149,7 +185,7 @@ class LocalspecApp(App[None]):
     def choose_pair(self, name: str, *, first: bool = False) -> None:
         """Chat with a pair from now on, also after the next start. `first`: nothing was ever asked of a model yet."""
         self.post_message(messages.PairChosen(name))
-        self.run_worker(partial(_remember_pair, name), thread=True, exit_on_error=False)
+        self.run_worker(partial(_remember, {"pair": name}), thread=True, exit_on_error=False)
         if first:
             from localspec.tui.screens.samples import SamplesScreen
 
@@ -168,6 +204,7 @@ class LocalspecApp(App[None]):
 
     def on_settings_changed(self, message: messages.SettingsChanged) -> None:
         before, self.settings = self.settings, message.settings
+        self.chat.apply_settings()
         choice = self.engine.choice
         if choice is not None and message.settings.needs_loading(before):
             self.load_pair(choice.name, None)
@@ -193,10 +230,21 @@ class LocalspecApp(App[None]):
             self._welcomed = True
         elif state.choice is None and state.phase == "broken":
             self._welcome()
+        self._note(state)
         self.chat.show_engine(state)
         for shown in self.screen_stack:
             if told := getattr(shown, "engine_changed", None):
                 told(state)
+
+    def _note(self, state: EngineState) -> None:
+        """What the log screen shows of it: changes, not progress."""
+        name = state.choice.name if state.choice else "no model"
+        line = f"{name}: {state.error or state.phase}"
+        if line != self._noted and not (state.phase == "loading" and state.choice is None):
+            self._noted = line
+            self.journal.add(line)
+            for note in state.notes if state.phase == "ready" else ():
+                self.journal.add(note)
 
     def on_events_ready(self) -> None:
         self.chat.events_ready()

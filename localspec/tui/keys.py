@@ -46,7 +46,7 @@ def actions() -> list[Action]:
         for owner in _classes(module, name):
             for binding in _own(owner):
                 if binding.id and binding.id not in found:
-                    found[binding.id] = Action(place, binding.id, binding.key, binding.description)
+                    found[binding.id] = Action(place, binding.id, binding.key, binding.tooltip or binding.description)
     return list(found.values())
 
 

@@ -21,7 +21,7 @@ class Actions(Provider):
             binding = active.binding
             if binding.id and binding.description and active.enabled and binding.id not in seen:
                 seen.add(binding.id)
-                yield binding.description, f"{shown(binding.key)}  ·  {binding.id}", active
+                yield binding.tooltip or binding.description, f"{shown(binding.key)}  ·  {binding.id}", active
 
     async def discover(self) -> Hits:
         for title, keys, active in self._actions():

@@ -17,7 +17,9 @@ class AppScreen(Screen[None]):
 
     heading: ClassVar[str] = ""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012  # declared so by Textual
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", id="screen.back")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", id="screen.back", tooltip="Back to the chat")
+    ]
     DEFAULT_CSS = """
     AppScreen {
         layout: vertical;

@@ -72,11 +72,13 @@ class LogScreen(AppScreen):
 
     heading = "Log"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", id="log.filter", key_display="/"),
-        Binding("e", "only('engine')", "Engine", id="log.engine"),
-        Binding("a", "only('app')", "App", id="log.app"),
-        Binding("b", "only('')", "Both", id="log.both"),
-        Binding("end", "follow", "Follow", id="log.follow"),
+        Binding(
+            "slash", "filter", "Filter", id="log.filter", key_display="/", tooltip="Show only lines that contain a text"
+        ),
+        Binding("e", "only('engine')", "Engine", id="log.engine", tooltip="Show only what llama.cpp wrote"),
+        Binding("a", "only('app')", "App", id="log.app", tooltip="Show only what the app did"),
+        Binding("b", "only('')", "Both", id="log.both", tooltip="Show both"),
+        Binding("end", "follow", "Follow", id="log.follow", tooltip="Go to the end, and follow"),
     ]
     CSS = """
     LogScreen {

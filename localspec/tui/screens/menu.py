@@ -50,13 +50,27 @@ class MenuScreen(AppScreen):
 
     heading = "Models"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", id="menu.search", key_display="/"),
-        Binding("p", "fetch", "Fetch", id="menu.fetch"),
-        Binding("u", "use_now", "No draft", id="menu.use_now"),
-        Binding("x", "cancel_download", "Stop", id="menu.cancel"),
-        Binding("a", "add", "Add", id="menu.add"),
-        Binding("d", "remove", "Delete", id="menu.remove"),
-        Binding("r", "refresh", "Look again", id="menu.refresh", show=False),
+        Binding("slash", "search", "Search", id="menu.search", key_display="/", tooltip="Search the pairs"),
+        Binding(
+            "p", "fetch", "Fetch", id="menu.fetch", tooltip="Fetch the pair, and go on chatting with the one in use"
+        ),
+        Binding(
+            "u",
+            "use_now",
+            "No draft",
+            id="menu.use_now",
+            tooltip="Chat with the target alone while its draft is missing",
+        ),
+        Binding(
+            "x",
+            "cancel_download",
+            "Stop",
+            id="menu.cancel",
+            tooltip="Stop fetching; what is here is kept, Enter goes on",
+        ),
+        Binding("a", "add", "Add", id="menu.add", tooltip="Add model files of yours, or a hub repository"),
+        Binding("d", "remove", "Delete", id="menu.remove", tooltip="Delete the files that were fetched for the pair"),
+        Binding("r", "refresh", "Look again", id="menu.refresh", show=False, tooltip="Look at this disk again"),
     ]
     CSS = """
     MenuScreen {

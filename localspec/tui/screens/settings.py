@@ -30,7 +30,13 @@ class SettingsScreen(AppScreen):
 
     heading = "Settings"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "save_preset", "Save as preset", id="settings.save_preset"),
+        Binding(
+            "ctrl+s",
+            "save_preset",
+            "Save as preset",
+            id="settings.save_preset",
+            tooltip="Save how answers are made now as a preset",
+        ),
     ]
     CSS = """
     SettingsScreen {

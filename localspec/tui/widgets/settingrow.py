@@ -37,7 +37,9 @@ class SettingRow(Vertical):
         &:focus-within .setting-title { color: $primary; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+r", "reset", "Take back", id="settings.reset")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "reset", "Take back", id="settings.reset", tooltip="Take back what is set here")
+    ]
 
     class Edited(Message):
         """A person gave `setting` a value."""
