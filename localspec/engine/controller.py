@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from localspec.engine.cost import PassCost
+from localspec.engine.drafters.base import Ground
 from localspec.engine.events import DrafterName
 
-PAYS = 1.03
+PAYS = 1.05
 """Drafting must promise this much over plain decoding: estimates are noisy and a plain pass is certain."""
 
 MEMORY = 24.0
@@ -29,6 +30,12 @@ LOOKUP_PRIORS = ((2, 0.36), (3, 0.45), (4, 0.58), (6, 0.72), (8, 0.84), (12, 0.9
 
 LONG_COPY = 0.98
 
+RESUMED_PRIORS: dict[Ground, tuple[float, ...]] = {
+    "resumed": (0.65, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94),
+    "replaced": (0.25, 0.65, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94),
+}
+"""Acceptance by place in a draft that resumes a copy behind an edit; further on it is the last."""
+
 PROBE_AFTER = 64
 """Tokens of an answer before a draft model that seems not to pay is tried again; doubled at each failure."""
 
@@ -37,13 +44,15 @@ PROBE_AFTER = 64
 class Offer:
     """What a drafter could do now: `length` tokens at most, each costing `token_cost` plain passes to draft.
 
-    `evidence` is lookup's match length in tokens, which acceptance depends on; 0 for a drafter without one.
+    `evidence` is lookup's match length in tokens, which acceptance depends on; 0 for a drafter without one. `ground` is
+    what lookup's guess rests on.
     """
 
     drafter: DrafterName
     length: int
     token_cost: float = 0.0
     evidence: int = 0
+    ground: Ground = "match"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class Controller:
     """Chooses by the estimates it has; learns from every verdict, and from guesses nobody asked the target about."""
 
     cost: PassCost
-    _rates: dict[tuple[DrafterName, int], _Rate] = field(default_factory=dict)
+    _rates: dict[tuple[DrafterName, Ground, int], _Rate] = field(default_factory=dict)
     _since_probe: int = 0
     _probe_after: int = PROBE_AFTER
 
@@ -113,10 +122,15 @@ class Controller:
 
     def _rate(self, offer: Offer, place: int) -> _Rate:
         """The acceptance rate of the token at `place` of the draft, all before it having stood."""
-        bucket = _bucket(offer.evidence + place if offer.evidence else 0)
-        key = (offer.drafter, bucket)
-        if key not in self._rates:
+        if offer.ground != "match":
+            priors = RESUMED_PRIORS[offer.ground]
+            bucket = min(place, len(priors) - 1)
+            prior = priors[bucket]
+        else:
+            bucket = _bucket(offer.evidence + place if offer.evidence else 0)
             prior = DRAFT_PRIOR if bucket < 0 else [*(rate for _, rate in LOOKUP_PRIORS), LONG_COPY][bucket]
+        key = (offer.drafter, offer.ground, bucket)
+        if key not in self._rates:
             self._rates[key] = _Rate(prior * PRIOR_WEIGHT, PRIOR_WEIGHT)
         return self._rates[key]
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from localspec.engine.controller import Controller, Offer
@@ -114,7 +114,7 @@ class Strategy:
         if self._lookup is not None:
             found = self._lookup.draft(history, limit)
             if found.tokens:
-                offers.append(Offer("lookup", len(found.tokens), evidence=found.match_length))
+                offers.append(Offer("lookup", len(found.tokens), evidence=found.match_length, ground=found.ground))
         if self._model is not None:
             offers.append(Offer("draft", limit, token_cost=self.costs.draft_token))
         choice = self._controller.choose(offers, limit, insist=self._insist)
@@ -124,7 +124,7 @@ class Strategy:
             return Proposal("none", NOTHING, None, unused)
         if offer.drafter == "lookup":
             # Which tokens lookup proposes depends on the history alone, so cutting them biases nothing.
-            return Proposal("lookup", Draft(found.tokens[: choice.length], None, found.match_length), offer)
+            return Proposal("lookup", replace(found, tokens=found.tokens[: choice.length]), offer)
         assert self._model is not None
         draft = self._model.draft(history, choice.length)
         return Proposal("draft" if draft.tokens else "none", draft, offer, unused)

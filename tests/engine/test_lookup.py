@@ -153,3 +153,54 @@ def test_memory_grows_with_the_text(tokens: list[int]) -> None:
         tracemalloc.stop()
     assert len(index.tokens) == len(tokens)
     assert held < 800 * len(tokens)
+
+
+SOURCE = list(range(100, 160))
+"""A text in which no token recurs: only the course can say where a copy goes on."""
+
+
+def copying(*written: int) -> Lookup:
+    """A drafter that has seen the source, something else, and then a copy of its first 20 tokens and `written`."""
+    lookup = Lookup()
+    lookup.begin([*SOURCE, 1, 2, 3])
+    lookup.accept(SOURCE[:20])
+    lookup.accept(written)
+    return lookup
+
+
+@pytest.mark.parametrize(
+    ("written", "ground", "follows"),
+    [
+        ((), "match", 20),
+        ((7,), "replaced", 21),
+        ((7, 120), "resumed", 21),
+        ((7, 8, 9, 120), "resumed", 21),
+        ((123,), "resumed", 24),
+        ((7, 121), "resumed", 22),
+    ],
+    ids=["on course", "replaced", "put in", "a longer insertion", "left out", "replaced and agreed"],
+)
+def test_a_copy_goes_on_behind_an_edit(written: tuple[int, ...], ground: str, follows: int) -> None:
+    """After a substitution, an insertion or a deletion the copy is proposed again at once."""
+    draft = copying(*written).draft([], 6)
+    assert draft.ground == ground
+    assert list(draft.tokens) == SOURCE[follows : follows + 6]
+
+
+def test_an_edit_that_does_not_come_back_is_given_up() -> None:
+    assert copying(*range(1000, 1002)).draft([], 6).tokens == ()
+    assert copying(*range(1000, 1000 + 13), 120).draft([], 6).ground == "match"
+
+
+def test_a_short_copy_sets_no_course() -> None:
+    lookup = Lookup()
+    lookup.begin([*SOURCE, 1, 2, 3])
+    lookup.accept(SOURCE[:8])
+    lookup.accept([7])
+    assert lookup.draft([], 6).tokens == ()
+
+
+def test_a_new_conversation_forgets_the_course() -> None:
+    lookup = copying(7)
+    lookup.begin([50, 51, 52])
+    assert lookup.draft([], 6).tokens == ()

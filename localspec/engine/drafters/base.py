@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from localspec.engine.events import DrafterName
 
@@ -10,14 +10,21 @@ if TYPE_CHECKING:
     from localspec.engine.distribution import Distribution
 
 
+Ground = Literal["match", "resumed", "replaced"]
+"""What a draft rests on: the text before it stood there before; a copy goes on behind an edit, at a token that stands
+there too; the token just written replaces the one that stood there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Proposed tokens, in order. `probs[i]` is the distribution `tokens[i]` was drawn from; `probs` None means that
-    every token was proposed with certainty (argmax, lookup). `match_length` is lookup's matched context, in tokens."""
+    every token was proposed with certainty (argmax, lookup). `match_length` is lookup's matched context, in tokens;
+    `ground` says what the guess rests on: for lookup see `lookup.py`."""
 
     tokens: Sequence[int]
     probs: Sequence["Distribution"] | None = None
     match_length: int = 0
+    ground: Ground = "match"
 
 
 class Drafter(Protocol):

@@ -9,10 +9,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from localspec.engine.drafters.base import Draft
+from localspec.engine.drafters.base import Draft, Ground
 
 MIN_MATCH = 2
 """A single token recurs everywhere: what followed it says next to nothing."""
+
+ON_COURSE = 12
+"""A copy of so many tokens is a copy of that place, not a turn of phrase."""
+
+MEMORY_OF_COURSE = 12
+"""Tokens an edit may write before its place is forgotten."""
+
+REACH = 12
+"""Tokens of the earlier text an edit may leave out."""
 
 _REFRESHED = 32
 """How many ends of the text learn of each new occurrence, longest first. Ordinary text has fewer that ever recurred;
@@ -93,9 +102,49 @@ class SuffixIndex:
             state = self._link[state]
 
 
+class Course:
+    """The place in the earlier text that is being copied, kept through an edit of a few tokens.
+
+    A copy of at least `ON_COURSE` tokens sets the course. When the text turns away, it usually comes back: behind the
+    token that was replaced, before which something was put in, or after some that were left out.
+    """
+
+    def __init__(self) -> None:
+        self._next: int | None = None
+        self._off = 0
+
+    def follow(self, tokens: Sequence[int], match: Match | None) -> None:
+        """The last of `tokens` was just written; `match` is the longest match that ends there."""
+        if self._next is not None and self._off == 0 and tokens[self._next] == tokens[-1]:
+            self._next += 1
+        elif match is not None and match.length >= ON_COURSE:
+            self._next, self._off = match.position, 0
+        elif self._next is not None:
+            self._off += 1
+            if self._off > MEMORY_OF_COURSE:
+                self._next = None
+
+    def resume(self, tokens: Sequence[int]) -> tuple[int, Ground] | None:
+        """Where the copy goes on after an edit, and why there; None when on course, or lost."""
+        if self._next is None or self._off == 0:
+            return None
+        best, longest = self._next, 0
+        for place in range(self._next, min(self._next + REACH, len(tokens) - self._off)):
+            # Agreement counts back over what was written since the edit began.
+            agreed = 0
+            while agreed < self._off and tokens[place - agreed] == tokens[-1 - agreed]:
+                agreed += 1
+            if agreed > longest:
+                best, longest = place, agreed
+        if longest:
+            return best + 1, "resumed"
+        return (self._next + 1, "replaced") if self._off == 1 else None
+
+
 class Lookup:
     """Drafts by the longest match, of equally long ones by the latest: the newest version of an edited text counts.
 
+    Behind an edit in a long copy the match is short and may be anywhere; there the copy is resumed where it was left.
     Proposes nothing when fewer than `min_match` tokens match. Costs microseconds, native memory none.
     """
 
@@ -104,30 +153,46 @@ class Lookup:
     def __init__(self, min_match: int = MIN_MATCH) -> None:
         self._min_match = min_match
         self._index = SuffixIndex()
+        self._course = Course()
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Index `tokens`; when they continue what is indexed already only the rest is added."""
         known = len(self._index.tokens)
         if list(tokens[:known]) == self._index.tokens:
-            self.accept(tokens[known:])
+            tokens = tokens[known:]
         else:
-            self._index = SuffixIndex(tokens)
+            self._index = SuffixIndex()
+        for token in tokens:
+            self._index.extend(token)
+        self._course = Course()
 
     def draft(self, history: Sequence[int], limit: int) -> Draft:
-        """What followed the longest match, at most `limit` tokens. A match that reaches to the end of the text goes on
-        into the draft itself, so that a repetition is continued."""
-        match = next(self._index.matches(), None)
-        if limit <= 0 or match is None or match.length < self._min_match:
+        """What followed the longest match, or follows the edit of a copy; at most `limit` tokens. A match that reaches
+        to the end of the text goes on into the draft itself, so that a repetition is continued."""
+        if limit <= 0:
             return Draft(())
-        draft = self._index.tokens[match.position : match.position + limit]
+        tokens = self._index.tokens
+        match = next(self._index.matches(), None)
+        length = match.length if match is not None else 0
+        if length < ON_COURSE and (resumed := self._course.resume(tokens)) is not None:
+            position, ground = resumed
+            return Draft(self._from(position, limit), match_length=length, ground=ground)
+        if match is None or length < self._min_match:
+            return Draft(())
+        return Draft(self._from(match.position, limit), match_length=length)
+
+    def _from(self, position: int, limit: int) -> list[int]:
+        draft = self._index.tokens[position : position + limit]
         period = len(draft)
         while len(draft) < limit:
             draft.append(draft[-period])
-        return Draft(draft, match_length=match.length)
+        return draft
 
     def accept(self, tokens: Sequence[int]) -> None:
         for token in tokens:
             self._index.extend(token)
+            self._course.follow(self._index.tokens, next(self._index.matches(), None))
 
     def close(self) -> None:
         self._index = SuffixIndex()
+        self._course = Course()
