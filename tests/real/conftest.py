@@ -37,13 +37,22 @@ class Pair(NamedTuple):
 Ask = Callable[[str], tuple[Segment, ...]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Real models take their time on a busy machine, and fetching them is no part of a test."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(600, func_only=True))
+
+
 @pytest.fixture(scope="session")
-def here() -> Callable[[str], list[Path]]:
-    """`here(NAME)`: the files of a pair or file of the menu, fetched when absent; the test is skipped, with the
-    reason, when no source answers."""
+def here(pytestconfig: pytest.Config) -> Callable[[str], list[Path]]:
+    """`here(NAME)`: the files of a pair or file of the menu, fetched when absent, which is told on the terminal; the
+    test is skipped, with the reason, when no source answers."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
 
     def find(name: str) -> list[Path]:
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch, capture.global_and_fixture_disabled():
             if PERSONS_HOME is None:
                 patch.delenv(HOME_VARIABLE, raising=False)
             else:

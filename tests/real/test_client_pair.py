@@ -16,7 +16,7 @@ from tests.engine.answers import GREEDY
 from tests.real.conftest import Pair, prompt_for, total_bytes
 from tests.real.texts import SOURCE
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.real
 
 DEADLINE_S = 5.0
 SPARE = 400_000_000

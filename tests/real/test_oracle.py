@@ -16,7 +16,7 @@ from tests.real.conftest import Pair, prompt_for
 from tests.real.oracle import Oracle, Score
 from tests.real.texts import CHAT, CODE, EDIT, REQUESTS
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.real
 
 TOKENS = 128
 MODES: list[tuple[Speculate, int | None]] = [("lookup", 8), ("draft", 8), ("auto", None)]

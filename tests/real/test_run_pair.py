@@ -12,7 +12,7 @@ import pytest
 from tests.real.conftest import STARTER, Pair
 from tests.real.texts import SOURCE
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "Write a Python function that merges two sorted lists."
