@@ -66,7 +66,8 @@ def cli(ctx: click.Context) -> None:
 
 
 def _app() -> None:
-    if not (is_terminal(sys.stdin) and takes_escapes(sys.stdout)):
+    # Textual draws on stderr.
+    if not (is_terminal(sys.stdin) and takes_escapes(sys.stdout) and is_terminal(sys.stderr)):
         raise Failure(
             'the app needs a terminal: in scripts use `localspec run "your question"`; see `localspec --help`'
         )

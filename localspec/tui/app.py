@@ -262,4 +262,9 @@ class LocalspecApp(App[None]):
 
 def run_app(settings: Settings | None = None) -> None:
     """The app on this terminal, until the person leaves it."""
-    LocalspecApp(settings=settings, config=None if settings else config_file.load()).run()
+    from localspec.chat.history import History
+
+    config = None if settings else config_file.load()
+    holds = settings or (config or Config()).settings()
+    history = History.open() if holds.history else History.in_memory()
+    LocalspecApp(settings=settings, config=config, history=history).run()

@@ -123,7 +123,10 @@ class Block:
 
     def _sections(self) -> list[tuple[RowKind, int]]:
         thoughts = self.flows["thoughts"]
-        body: tuple[RowKind, int] = ("text", self.flows["text"].height)
+        body: tuple[RowKind, int] = (
+            "text",
+            self.flows["text"].solid_height if self.finished else self.flows["text"].height,
+        )
         if self.markdown:
             body = ("markdown", len(self._markdown_lines()))
         return [
@@ -222,7 +225,7 @@ class Block:
         stats = turn.stats
         if stats is None or stats.tokens_per_s is None:
             return end
-        figures = [f"{stats.tokens} tokens", f"{stats.tokens_per_s:.1f} tokens/s"]
+        figures = [f"{len(turn.parts)} tokens", f"{stats.tokens_per_s:.1f} tokens/s"]
         if stats.speedup is not None:
             figures.append(f"{number(stats.speedup, '.2f')}x plain")
         return " · ".join([*([end] if end else []), *figures])

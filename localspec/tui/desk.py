@@ -44,6 +44,7 @@ class ChatDesk:
         self._preparing = False
         self._sure: tuple[str, int] | None = None
         self._problem: str | None = None
+        self._seen: EngineState | None = None
 
     def begin(self) -> None:
         """An empty chat on the screen."""
@@ -212,6 +213,9 @@ class ChatDesk:
 
     def engine_changed(self, state: EngineState) -> None:
         """The engine has another state."""
+        if state == self._seen:
+            return
+        self._seen = state
         if state.phase == "broken":
             self._screen.say(f"{state.error} F9 starts it again; F3 shows other models.", "error")
         elif state.phase == "ready" and state.notes:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 LAST_WORDS_S = 0.3
 
+STOP_S = 1.0
+"""An answer stops within this, also in the middle of the prompt."""
+
 Phase = Literal["none", "loading", "ready", "answering", "broken"]
 
 
@@ -75,7 +78,7 @@ class EngineKeeper:
         self._on_state = on_state
         self._on_events = on_events
         self._lock = threading.Lock()
-        self._turn = 0
+        self._turn = self._asked = 0
         self._client: EngineLike | None = None
         self._queue: list[Arrived] = []
         self._told = False
@@ -106,8 +109,10 @@ class EngineKeeper:
             if self.state.phase != "ready" or self._client is None:
                 raise Busy("An answer is being made already: wait for its end, or stop it first.")
             client, turn = self._client, self._turn
+            self._asked += 1
+            asked = self._asked
         self._set(turn, replace(self.state, phase="answering"))
-        self._thread = self._run(lambda: self._answer(turn, client, request, splitter, begin))
+        self._thread = self._run(lambda: self._answer(turn, asked, client, request, splitter, begin))
 
     def cancel(self) -> None:
         """End the answer being made."""
@@ -180,7 +185,7 @@ class EngineKeeper:
 
         try:
             if old is not None:
-                old.close()
+                self._let_go(old)
             choice = choose()
             self._set(turn, EngineState("loading", choice))
             _, info, notes = start(choice, make, progress)
@@ -189,8 +194,22 @@ class EngineKeeper:
             return
         self._set(turn, EngineState("ready", choice, 1.0, info, notes=(*choice.notes, *notes)))
 
+    def _let_go(self, client: EngineLike) -> None:
+        """Ends an engine; an answer it is making is stopped first, so that what there is of it is kept."""
+        thread = self._thread
+        if thread is not None and thread.is_alive():
+            client.cancel()
+            thread.join(STOP_S)
+        client.close()
+
     def _answer(
-        self, turn: int, client: EngineLike, request: Request, splitter: Splitter, begin: "Callable[[], Recorder]"
+        self,
+        turn: int,
+        asked: int,
+        client: EngineLike,
+        request: Request,
+        splitter: Splitter,
+        begin: "Callable[[], Recorder]",
     ) -> None:
         from localspec.chat.errors import reason_of
         from localspec.engine.errors import EngineDied
@@ -199,7 +218,7 @@ class EngineKeeper:
         recorder = begin()
         try:
             for event in client.generate(request):
-                self._put(turn, *_recorded(recorder, splitter, event))
+                self._put(asked, *_recorded(recorder, splitter, event))
         except Exception as error:
             # What the splitter still holds is text the person was not shown yet.
             rest = [recorder.part(part) for part in splitter.finish()]
@@ -207,14 +226,14 @@ class EngineKeeper:
             died = isinstance(error, EngineDied)
             if died:
                 state = replace(state, phase="broken", error=reason_of(error))
-            self._put(turn, *rest, Broken(reason_of(error), died))
+            self._put(asked, *rest, Broken(reason_of(error), died))
         if recorder.problem:
-            self._put(turn, Notice(recorder.problem))
+            self._put(asked, Notice(recorder.problem))
         self._set(turn, state)
 
-    def _put(self, turn: int, *events: Arrived) -> None:
+    def _put(self, asked: int, *events: Arrived) -> None:
         with self._lock:
-            if turn != self._turn or not events:
+            if asked != self._asked or not events:
                 return
             self._queue += events
             tell, self._told = not self._told, True

@@ -52,6 +52,11 @@ class Flow:
     def height(self) -> int:
         return len(self.lines) if self.text else 0
 
+    @property
+    def solid_height(self) -> int:
+        """The lines without the empty ones at the end."""
+        return bisect_left(self.lines, len(self.text.rstrip("\n")) or 1)
+
     def append(self, pieces: Iterable[tuple[str, str, int]]) -> int:
         """Adds (text, look, token) in order; returns the first line that may look different now."""
         parts: list[str] = []

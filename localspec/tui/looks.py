@@ -7,8 +7,10 @@ colours). The colours behind `$look-lookup` and so on are the theme's (see `them
 from collections.abc import Iterable
 
 from rich.style import Style as RichStyle
+from textual.color import Color
 from textual.content import Content
 from textual.style import Style
+from textual.theme import Theme
 
 from localspec.chat.looks import MARKS, NAMES, Look
 
@@ -23,9 +25,21 @@ STYLES: dict[str, str] = {
 """Of the looks, and of guesses the target rejected."""
 
 
+MUTED = 0.32
+"""How far muted text goes towards the background: it keeps a contrast of 4.5:1 in the app's own themes."""
+
+
 def rich_style(name: str, theme_variables: dict[str, str]) -> RichStyle:
     """The style of a look for widgets that draw lines themselves."""
     return Style.parse(STYLES[name], theme_variables).rich_style
+
+
+def muted(theme: Theme, theme_variables: dict[str, str]) -> RichStyle:
+    """For what is less important, in widgets that draw lines themselves."""
+    if theme.ansi:
+        return RichStyle(dim=True)
+    foreground, background = (Color.parse(theme_variables[name]) for name in ("foreground", "background"))
+    return RichStyle.from_color(foreground.blend(background, MUTED).rich_color)
 
 
 def legend(looks: Iterable[Look], *, marks: bool = False, short: bool = False) -> Content:

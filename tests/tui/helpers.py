@@ -8,6 +8,7 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from localspec.chat.config import Config
 from localspec.chat.pairing import Choice
 from localspec.chat.settings import Settings
 from localspec.engine.requests import EngineConfig, EngineInfo
@@ -39,6 +40,8 @@ class Bench:
         info: EngineInfo = INFO,
         draft: str | None = None,
         choose: Callable[[str | None, str | None, Settings], Choice] | None = None,
+        config: Config | None = None,
+        pull: Callable[..., Any] | None = None,
         **engine: Any,
     ) -> None:
         self.engines: list[FakeEngine] = []
@@ -53,7 +56,8 @@ class Bench:
             config = settings.engine_config("target.gguf", wanted or draft, None)
             return Choice(config, settings.speculate or "auto", name=spec or "starter")
 
-        self.app = LocalspecApp(make, settings, history, choose=choose or chosen)
+        self.chosen = chosen
+        self.app = LocalspecApp(make, settings, history, choose=choose or chosen, config=config, pull=pull)
 
     @property
     def engine(self) -> FakeEngine:

@@ -115,11 +115,9 @@ class ChatScreen(ChatActions, Screen[None]):
         """What the engine does now: in the head, and as a notice when it wants the person."""
         if not self.is_mounted:
             return
-        pair = state.choice.name if state.choice else ""
-        files = f"  {one_line(state.info.target)}" if state.info else ""
-        draft = f" + {one_line(state.info.draft)}" if state.info and state.info.draft else ""
+        pair = one_line(state.choice.name) if state.choice else ""
         self.query_one("#pair", Static).update(
-            Content.assemble(("localspec", "bold $text-primary"), (f"  {one_line(pair)}", "bold"), files + draft)
+            Content.assemble(("localspec", "bold $text-primary"), (f"  {pair}", "bold"), f"  {self._files(state)}")
         )
         words = {
             "none": Content("no model"),
@@ -130,6 +128,15 @@ class ChatScreen(ChatActions, Screen[None]):
         }
         self.query_one("#state", Static).update(words[state.phase])
         self.desk.engine_changed(state)
+
+    def _files(self, state: EngineState) -> str:
+        """What is loaded: by name where there is room, else in words."""
+        info = state.info
+        if info is None:
+            return ""
+        if self.size.width < PANEL_FROM:
+            return "with a draft model" if info.draft else "drafting by lookup"
+        return one_line(f"{info.target} + {info.draft}" if info.draft else info.target)
 
     def events_ready(self) -> None:
         """The engine has said something: painted now, or when the next paint is due."""
@@ -150,12 +157,6 @@ class ChatScreen(ChatActions, Screen[None]):
         self.query_one(Prompt).fill(text)
         if send:
             self.desk.send(text)
-
-    def show_samples(self) -> None:
-        """Prompts to begin with, over the empty chat."""
-        from localspec.tui.screens.samples import SamplesScreen
-
-        self.home.push_screen(SamplesScreen())
 
     # -- what the desk shows -----------------------------------------------------------------------------------------
 
@@ -235,6 +236,7 @@ class ChatScreen(ChatActions, Screen[None]):
 
     def on_resize(self) -> None:
         self._show_panel()
+        self.show_engine(self.home.engine)
 
     def _show_panel(self) -> None:
         """By the person's wish, else by the room there is."""

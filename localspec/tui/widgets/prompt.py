@@ -27,7 +27,7 @@ class Prompt(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "Send", id="prompt.send", priority=True),
-        Binding("ctrl+j,shift+enter,alt+enter", "newline", "New line", id="prompt.newline", priority=True),
+        Binding("ctrl+j,shift+enter,alt+enter", "newline", "New line", id="prompt.newline", show=False, priority=True),
         Binding("up", "recall(-1)", "Earlier question", id="prompt.back", show=False, priority=True),
         Binding("down", "recall(1)", "Later question", id="prompt.forth", show=False, priority=True),
         Binding("tab", "complete", "Complete the path", id="prompt.complete", show=False, priority=True),

@@ -80,11 +80,11 @@ def runs(session: Session, width: int) -> list[Content]:
 def drafters(session: Session) -> list[Content]:
     """One line a drafter: proposed, accepted, time spent."""
     names = {"draft": "draft model", "self": "self-draft"}
-    lines = [Content.styled("              proposed kept  time", "$text-muted")]
+    lines = [Content.styled("            proposed kept   time", "$text-muted")]
     for name, figures in sorted(session.drafters.items()):
         kept = share(figures.accepted / figures.proposed if figures.proposed else None)
         shown = names.get(name, name)
-        lines.append(Content(f"{shown:<13}{figures.proposed:>9,} {kept:>4} {figures.draft_s:>5.1f} s"))
+        lines.append(Content(f"{shown:<11}{figures.proposed:>9,} {kept:>4} {figures.draft_s:>5.1f} s"))
     if not session.drafters:
         lines.append(Content.styled(f"nothing drafted yet {MISSING}", "$text-muted"))
     return lines
@@ -127,7 +127,7 @@ class SidePanel(VerticalScroll, can_focus=False):
     """Shows a session."""
 
     DEFAULT_CSS = """
-    SidePanel { width: 38; padding: 1 1 0 2; background: $surface; scrollbar-size-vertical: 1; }
+    SidePanel { display: none; width: 38; padding: 1 1 0 2; background: $surface; scrollbar-size-vertical: 1; }
     SidePanel Static { height: auto; }
     """
 

@@ -28,9 +28,6 @@ MAX_WIDTH = 110
 STYLES = {
     **looks.STYLES,
     "user": "$foreground",
-    "thought": "$text-muted",
-    "muted": "$text-muted",
-    "who": "bold $text-muted",
     "bar": "$primary",
     "current": "bold $accent",
 }
@@ -56,14 +53,14 @@ class Transcript(ScrollView, can_focus=True):
         Binding("pagedown", "page_down", "Page down", id="transcript.page_down", show=False),
         Binding("home", "scroll_home", "To the top", id="transcript.top", show=False),
         Binding("end", "scroll_end", "To the end", id="transcript.end", show=False),
-        Binding("m", "markdown", "Markdown / tokens", id="transcript.markdown"),
-        Binding("x", "rejected", "Rejected guesses", id="transcript.rejected"),
+        Binding("m", "markdown", "Markdown", id="transcript.markdown"),
+        Binding("x", "rejected", "Rejected", id="transcript.rejected"),
         Binding("t", "thoughts", "Thoughts", id="transcript.thoughts", show=False),
-        Binding("e", "screen.edit", "Edit the question", id="transcript.edit"),
-        Binding("r", "screen.regenerate", "Another answer", id="transcript.regenerate"),
+        Binding("e", "screen.edit", "Edit", id="transcript.edit"),
+        Binding("r", "screen.regenerate", "Again", id="transcript.regenerate"),
         Binding("g", "screen.go_on", "Go on", id="transcript.go_on", show=False),
         Binding("y", "screen.copy_answer", "Copy", id="transcript.copy"),
-        Binding("c", "screen.copy_code", "Copy code", id="transcript.copy_code"),
+        Binding("c", "screen.copy_code", "Code", id="transcript.copy_code"),
         Binding("Y", "screen.copy_chat", "Copy the chat", id="transcript.copy_chat", show=False),
         Binding("slash", "screen.find", "Find", id="transcript.find", show=False),
     ]
@@ -127,6 +124,8 @@ class Transcript(ScrollView, can_focus=True):
     def redraw(self) -> None:
         """Every block anew: the width, the theme or the way looks are told has changed."""
         self._styles = {name: Style.parse(style, self.app.theme_variables).rich_style for name, style in STYLES.items()}
+        muted = looks.muted(self.app.current_theme, self.app.theme_variables)
+        self._styles |= {"muted": muted, "thought": muted, "who": muted + RichStyle(bold=True)}
         code_theme = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
         width = max(1, min(MAX_WIDTH, self.scrollable_content_region.width - GUTTER))
         self._drawing = Drawing(width, self._styles, self.marks, code_theme)
