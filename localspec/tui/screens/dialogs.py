@@ -27,7 +27,7 @@ class ConfirmScreen(AppDialog[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box"):
             yield Static(visible(self._title), classes="dialog-title", markup=False)
-            yield Static(visible(self._text), markup=False)
+            yield Static(visible(self._text), id="question", markup=False)
             with Horizontal(classes="dialog-buttons"):
                 yield Button(self._yes, id="yes", variant="error" if self._danger else "primary", compact=True)
                 yield Button(self._no, id="no", compact=True)
