@@ -59,7 +59,7 @@ class HelpScreen(AppScreen):
             yield Static("Colours", classes="help-title", markup=False)
             yield Static("", id="help-colours", markup=False)
             yield Static("Numbers", classes="help-title", markup=False)
-            yield Static(_grid(NUMBERS, 18), markup=False)
+            yield Static(_grid(NUMBERS, 18), id="help-numbers", markup=False)
             yield Static("Keys", classes="help-title", markup=False)
             yield Static("", id="help-keys", markup=False)
 
