@@ -20,7 +20,7 @@ STALE_S = 5.0
 SHARE = 100
 """But never more than one plain pass in the time of so many: the baseline may cost 1 % of an answer."""
 
-MANY = 16
+MANY = 8
 """From so many plain passes in one answer on, their mean is the baseline: it has the stalls in, as the answer has."""
 
 PRIOR: tuple[tuple[int, float], ...] = (

@@ -255,6 +255,9 @@ class _Answer:
         if proposal.drafter == "draft":
             strategy.costs.learn_draft(before, len(draft.tokens), draft_s)
         strategy.learn(proposal, judged, accepted, emitted)
+        if not emitted:
+            # This pass only found the end: like the prompt's it is outside the figures, which count tokens.
+            return
         yield self._tally.cycle(
             drafter=proposal.drafter,
             proposed=len(draft.tokens),

@@ -111,6 +111,16 @@ def forced_engine(tmp_path: Path) -> Callable[..., Engine]:
     return make
 
 
+def test_the_pass_that_only_finds_the_end_is_outside_the_figures(forced_engine: Callable[..., Engine]) -> None:
+    """P1: a plain answer yields exactly one token a cycle, whatever ended it."""
+    engine = forced_engine("a", "b", "c", tiny.EOS)
+    answer = ask(engine, "a", sampling=GREEDY)
+    assert answer.end.text == "bc"
+    assert answer.end.stats.tokens_per_cycle == 1.0
+    assert answer.end.stats.cycles == len(answer.cycles) == 1
+    engine.close()
+
+
 @pytest.mark.parametrize("length", [None, 3, 8])
 @pytest.mark.parametrize("mode", ["off", "draft"])
 def test_an_end_token_inside_a_draft_cuts_the_run(
