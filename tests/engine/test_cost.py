@@ -46,7 +46,7 @@ def test_the_baseline_is_the_answers_own() -> None:
 
 def test_a_long_plain_answer_is_its_own_mean() -> None:
     """P1: with its stalls in, so that plain decoding never looks slower or faster than itself."""
-    speed = learnt(*((100, 50.0, 1.0) for _ in range(MANY)), (100, 390.0, 1.0))
+    speed = learnt(*((100, 50.0, 1.0) for _ in range(MANY)), (100, 50.0 + 20.0 * (MANY + 1), 1.0))
     assert speed.baseline_ms(100, since_s=0.0) == pytest.approx(70.0)
 
 
