@@ -239,18 +239,15 @@ class Block:
 
     # -- text --------------------------------------------------------------------------------------------------------
 
-    def row_source(self, y: int, start: int, end: int | None) -> tuple[str, bool]:
-        """The source of a stretch of a row (in characters of the strip), and whether its paragraph ends there."""
+    def row_range(self, y: int, start: int, end: int | None) -> tuple[Flow, int, int] | str:
+        """A stretch of a row (in characters of the strip, None: to its end): where it is in a flow, or what it says."""
         kind, index = self.row(y)
-        if kind in ("text", "thought"):
-            flow = self.flows["text" if kind == "text" else "thoughts"]
-            a, b = flow.bounds(index)
-            last = index + 1 >= len(flow.lines)
-            ends = last or flow.text[flow.lines[index + 1] - 1] == "\n"
-            stop = b if end is None else min(b, a + max(0, end - GUTTER))
-            return flow.source(min(b, a + max(0, start - GUTTER)), stop), ends
-        line = "".join(segment.text for segment in self._segments(kind, index, {}))
-        return line[max(0, start - GUTTER) : None if end is None else max(0, end - GUTTER)], True
+        first, last = max(0, start - GUTTER), None if end is None else max(0, end - GUTTER)
+        if kind not in ("text", "thought"):
+            return "".join(segment.text for segment in self._segments(kind, index, {}))[first:last]
+        flow = self.flows["text" if kind == "text" else "thoughts"]
+        a, b = flow.bounds(index)
+        return flow, min(b, a + first), b if last is None else min(b, a + last)
 
     def part(self, place: Place) -> tuple[int, Part] | None:
         """The token at a place, and its number in the turn."""

@@ -20,7 +20,9 @@ TAB = "    "
 
 NO_TOKEN = -1
 
-_BRACKETS: dict[str, tuple[str, str]] = {str(look): pair for look, pair in MARKS.items()} | {"rejected": ("", "")}
+NO_BRACKETS = ("", "")
+
+_BRACKETS: dict[str, tuple[str, str]] = {str(look): pair for look, pair in MARKS.items()}
 
 Overlay = tuple[int, int, Style]
 """A style over the characters from the first number up to the second."""
@@ -85,8 +87,8 @@ class Flow:
     def _marked(self, look: str) -> list[str]:
         if not self._marks or look == self._open:
             return []
-        close, self._open = _BRACKETS[self._open][1], look
-        return [text for text in (close, _BRACKETS[look][0]) if text]
+        close, self._open = _BRACKETS.get(self._open, NO_BRACKETS)[1], look
+        return [text for text in (close, _BRACKETS.get(look, NO_BRACKETS)[0]) if text]
 
     def _add(self, parts: list[str], at: int, text: str, look: str, token: int) -> int:
         self.starts.append(at)

@@ -57,7 +57,7 @@ class ChatScreen(ChatActions, Screen[None]):
         Binding("ctrl+f", "find", "Find", id="chat.find", show=False, priority=True),
         Binding("ctrl+l", "markdown", "Markdown / tokens", id="chat.markdown", show=False, priority=True),
         Binding("f2", "panel", "Panel", id="chat.panel"),
-        Binding("f7", "mouse", "Mouse on / off", id="chat.mouse", show=False),
+        Binding("f7", "mouse", "Mouse on / off", id="chat.mouse", show=False, priority=True),
         Binding("f8", "copy_answer", "Copy", id="chat.copy", show=False),
         Binding("f9", "restart", "Restart the engine", id="chat.restart", show=False),
     ]

@@ -5,7 +5,7 @@ from textual.widgets import Static
 
 from localspec.chat.looks import look_of
 from localspec.chat.turns import Turn, cycle_of
-from localspec.chat.visible import one_line, visible
+from localspec.chat.visible import visible
 from localspec.tui.looks import STYLES
 
 DRAFTERS = {"lookup": "prompt lookup", "draft": "draft model", "mtp": "MTP head", "self": "self-draft"}
@@ -57,7 +57,7 @@ def _quoted(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return visible(one_line(text.replace("\n", "⏎").replace("\t", "⇥")) if text.strip() else text.replace("\n", "⏎"))
+    return visible(text.replace("\n", "⏎").replace("\t", "⇥"))
 
 
 class TokenPanel(Static):

@@ -19,7 +19,7 @@ from textual.style import Style
 from localspec.chat.turns import Turn
 from localspec.tui import looks
 from localspec.tui.blocks import GUTTER, Block, Drawing, Place, Section
-from localspec.tui.flow import Overlay
+from localspec.tui.flow import Flow, Overlay
 from localspec.tui.widgets.cursor import Cursor, Found, Move
 
 MAX_WIDTH = 110
@@ -357,16 +357,22 @@ class Transcript(ScrollView, can_focus=True):
         total = self._ends[-1] if self._ends else 0
         first = selection.start.y if selection.start else 0
         last = min(selection.end.y if selection.end else total - 1, total - 1)
-        pieces = []
+        pieces: list[str] = []
+        open_flow: tuple[Flow, int, int] | None = None
         for y in range(first, last + 1):
-            index, row = self.block_at(y)
             span = selection.get_span(y)
             if span is None:
                 continue
-            start, end = span
-            text, ends = self.blocks[index].row_source(row, start, None if end == -1 else end)
-            pieces.append(text + ("\n" if ends and y < last else ""))
-        return "".join(pieces), "\n"
+            index, row = self.block_at(y)
+            found = self.blocks[index].row_range(row, span[0], None if span[1] == -1 else span[1])
+            if not isinstance(found, str) and open_flow is not None and open_flow[0] is found[0]:
+                open_flow = (found[0], open_flow[1], found[2])
+                continue
+            pieces += [open_flow[0].source(*open_flow[1:])] if open_flow is not None else []
+            open_flow = None if isinstance(found, str) else found
+            pieces += [found] if isinstance(found, str) else []
+        pieces += [open_flow[0].source(*open_flow[1:])] if open_flow is not None else []
+        return "\n".join(pieces), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
