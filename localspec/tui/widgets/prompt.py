@@ -41,13 +41,6 @@ class Prompt(TextArea):
             super().__init__()
             self.text = text
 
-    class Recalled(Message):
-        """An arrow key on an empty box without earlier questions: `step` -1 or 1."""
-
-        def __init__(self, step: int) -> None:
-            super().__init__()
-            self.step = step
-
     class EditorWanted(Message):
         """The person wants to write in their editor."""
 
@@ -91,15 +84,15 @@ class Prompt(TextArea):
             self._completions.step(step)
             return
         row, _ = self.cursor_location
+        move = self.action_cursor_up if step < 0 else self.action_cursor_down
         if row != (0 if step < 0 else self.document.line_count - 1):
-            raise SkipAction()
+            move()
+            return
         text = self._recall.back(self.exact) if step < 0 else self._recall.forth()
         if text is not None:
             self.fill(text)
-        elif not self.text:
-            self.post_message(self.Recalled(step))
         else:
-            raise SkipAction()
+            move()
 
     def action_complete(self) -> None:
         if self._completions.first is None:
