@@ -14,10 +14,9 @@ from localspec.chat.turns import Turn, cycle_of
 from localspec.engine.events import Cycle, Kind, Token
 from tests.fake_engine import INFO
 
-TEMPLATE = ChatTemplate("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]")
-THINKER = ChatTemplate(
-    "{# <think> </think> #}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
-)
+TURNS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+TEMPLATE = ChatTemplate(TURNS)
+THINKER = ChatTemplate("{# <think> </think> #}" + TURNS)
 CHANNELS = ChatTemplate("{# <|channel|>analysis #}" + TURNS)
 
 
