@@ -174,9 +174,10 @@ class FakeEngine:
         return sum(len(segment.text.split()) for segment in prompt)
 
     def save(self, path: Path) -> int:
-        """Notes where; there are no caches."""
+        """Notes where, and leaves a file there; `restore` notes likewise, and takes up nothing."""
         self.saved.append(path)
-        return 0
+        path.write_bytes(b"x")
+        return 1
 
     def restore(self, path: Path) -> int:
         self.restored.append(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localspec import paths
-from localspec.engine.errors import EngineError
+from localspec.engine.errors import Busy, EngineError
 
 WORTH_TOKENS = 256
 """A shorter conversation is read again about as fast as its cache is loaded."""
@@ -49,6 +49,8 @@ class KvStore:
             if shutil.disk_usage(self._folder).free < KEEP_FREE:
                 return False
             written = client.save(self._path(chat_id))
+        except Busy:
+            return False
         except (EngineError, OSError):
             self.forget(chat_id)
             return False

@@ -15,9 +15,11 @@ from textual.theme import Theme
 
 from localspec.chat import config as config_file
 from localspec.chat.config import Config
+from localspec.chat.kv import KvStore
 from localspec.chat.settings import DEFAULT_THEME, Settings, Value
 from localspec.engine.requests import EngineConfig
 from localspec.tui import messages, themes
+from localspec.tui.caches import ChatCaches
 from localspec.tui.downloads import Downloads
 from localspec.tui.engine import EngineKeeper, EngineLike, EngineState
 from localspec.tui.fetching import Fetching
@@ -123,6 +125,7 @@ class LocalspecApp(App[None]):
             lambda state: self.post_message(messages.EngineStateChanged(state)),
             lambda: self.post_message(messages.EventsReady()),
         )
+        self.caches = ChatCaches(self.keeper, self._cache_store)
 
     @property
     def downloads(self) -> Downloads:
@@ -255,8 +258,13 @@ class LocalspecApp(App[None]):
     def on_prompt_suggested(self, message: messages.PromptSuggested) -> None:
         self.chat.suggest(message.text, send=message.send)
 
+    def _cache_store(self) -> KvStore | None:
+        kept = self.history is not None and self.history.kept
+        return KvStore(self.settings.kv_disk_gb * 1e9) if kept else None
+
     def on_unmount(self) -> None:
         self.downloads.close()
+        self.caches.close()
         self.keeper.close()
 
 

@@ -152,6 +152,8 @@ class ChatDesk:
             return
         self._sure, self._waiting, self.editing = None, "", None
         self.talk, self.answer = ready.talk, ready.answer
+        if self._home.engine.choice is not None:
+            self.talk.model = self._home.engine.choice.again
         self.live = Live(before=self.live.stats or self.live.before)
         self._home.keeper.ask(ready.request, ready.splitter, partial(self.talk.recorder, ready.answer, info))
         if from_prompt:
@@ -203,6 +205,7 @@ class ChatDesk:
         self.stop()
         # What still comes of the old answer goes into the history, not onto this screen.
         self.answer = None
+        self._home.caches.opened(talk.chat_id)
         self.talk, self.session, self.live = talk, Session(), Live(before=self.live.stats or self.live.before)
         self._screen.say("")
         self._screen.show_turns(talk.turns)
@@ -215,6 +218,8 @@ class ChatDesk:
         """The engine has another state."""
         if state == self._seen:
             return
+        if state.phase == "ready" and (self._seen is None or self._seen.phase == "loading"):
+            self._home.caches.loaded(self.talk.chat_id)
         self._seen = state
         if state.phase == "broken":
             self._screen.say(f"{state.error} F9 starts it again; F3 shows other models.", "error")
@@ -264,6 +269,7 @@ class ChatDesk:
                 self.session.cycle(event)
             case Finished():
                 self.session.finished(event.stats)
+                self._home.caches.answered(self.talk.chat_id, event.stats.prompt_tokens + event.stats.tokens)
                 self._screen.query_one(Transcript).changed(answer)
                 self._screen.show_session()
                 self.answer = None

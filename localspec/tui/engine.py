@@ -7,6 +7,8 @@ fast tokens arrive, the screen is told once and paints as often as it likes.
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from localspec.chat.splitting import Part, Splitter
@@ -33,6 +35,8 @@ class EngineLike(Protocol):
     def generate(self, request: Request) -> Iterator[Event]: ...
     def cancel(self) -> None: ...
     def count(self, prompt: tuple[Segment, ...]) -> int: ...
+    def save(self, path: Path) -> int: ...
+    def restore(self, path: Path) -> int: ...
     def close(self) -> None: ...
 
 
@@ -132,6 +136,17 @@ class EngineKeeper:
         except EngineDied as error:
             self._set(turn, replace(self.state, phase="broken", error=str(error)))
             raise
+
+    def between(self, work: Callable[[EngineLike], None]) -> threading.Thread | None:
+        """Do something with the engine in a thread, after the answer that is just being stopped; None without one."""
+        client, answering = self._client, self._thread
+
+        def wait_and_work(client: EngineLike) -> None:
+            if answering is not None:
+                answering.join(STOP_S)
+            work(client)
+
+        return None if client is None else self._run(partial(wait_and_work, client))
 
     def take(self) -> list[Arrived]:
         """The events since the last call, in order."""

@@ -96,7 +96,8 @@ def test_failing_is_silent(error: Exception) -> None:
     if isinstance(error, EngineError):
         assert store.restore(Client(fails=error), 1) == 0
     assert not store.save(Client(fails=error), 1, MANY)
-    assert store.restore(Client(), 1) == 0
+    # A busy engine has touched nothing; after any other failure what is there is not trusted.
+    assert store.restore(Client(), 1) == (MANY if isinstance(error, Busy) else 0)
 
 
 def test_one_that_does_not_fit_stays_for_the_model_it_fits() -> None:
