@@ -2,12 +2,16 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from localspec.cli.errors import Failure
 from localspec.cli.output import print_json
 from localspec.cli.terminal import aside, is_terminal, one_line, say
+
+if TYPE_CHECKING:
+    from localspec.models.removal import Plan
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 
@@ -116,16 +120,27 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
         for path in plan.delete:
             click.echo(one_line(f"delete {path}"), err=True)
     if not yes and (plan.delete or plan.own_entry):
-        what = f"Delete {len(plan.delete)} files, which frees {human(plan.frees)}?"
+        what = _question(plan)
         if not is_terminal(sys.stdin):
             raise Failure(f"nobody is there to ask: {what} Say so with --yes")
-        if not click.confirm(what if plan.delete else f"Take {name} off the menu?", err=True):
+        if not click.confirm(what, err=True):
             raise Failure("nothing was removed")
     freed = removal.carry_out(plan)
     if as_json:
         print_json({"name": name, "deleted": plan.delete, "freed": freed, "stays": plan.stays})
     else:
         say(f"{human(freed)} freed" + (f"; {name} is off the menu" if plan.own_entry else ""))
+
+
+def _question(plan: "Plan") -> str:
+    """What `remove` asks before it does anything."""
+    from localspec.models.partial import human
+
+    count = "1 file" if len(plan.delete) == 1 else f"{len(plan.delete)} files"
+    steps = [f"delete {count}, which frees {human(plan.frees)}"] if plan.delete else []
+    steps += [f"take {plan.name} off the menu"] if plan.own_entry else []
+    text = ", and ".join(steps)
+    return f"{text[0].upper()}{text[1:]}?"
 
 
 @group.command()

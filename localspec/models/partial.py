@@ -40,6 +40,11 @@ def human(size: float) -> str:
     return f"{size:.1f} GB" if size < 1000 else f"{size / 1000:.1f} TB"
 
 
+def lock_of(target: Path) -> Path:
+    """The lock file under which `target` is fetched and removed."""
+    return target.with_name(f".{target.name}.lock")
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Replace `path` by `text`; a break leaves the old file or the new one, never half of one."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from localspec.models import reference, store
 from localspec.models import settings as model_settings
 from localspec.models.catalog import Catalog, ModelFile
 from localspec.models.errors import ModelError, plain
-from localspec.models.partial import human
+from localspec.models.partial import human, lock_of
 from localspec.models.progress import Job, PullEvent, Said
 from localspec.models.settings import Settings
 from localspec.models.sources.base import Source, SourceFailed
@@ -193,7 +193,7 @@ class _Alone:
 
     def __init__(self, file: ModelFile, target: Path, job: Job) -> None:
         self._file, self._job = file, job
-        self._lock = filelock.FileLock(target.with_name(f".{target.name}.lock"))
+        self._lock = filelock.FileLock(lock_of(target))
 
     def __enter__(self) -> None:
         waited = SAY_AGAIN_S

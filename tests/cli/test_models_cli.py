@@ -251,7 +251,7 @@ def test_removing_asks_and_says_what_it_frees(cli: CommandLine, hub: HubServer) 
     path = store_path("Some/Repo", "m-Q4_K_M.gguf")
     unasked = cli.run("models", "remove", "Some/Repo", stdin=b"")
     assert unasked.code == 1
-    assert "frees 500 kB" in unasked.err
+    assert "Delete 1 file, which frees 500 kB?" in unasked.err
     assert path.exists()
     done = cli.run("models", "remove", "Some/Repo", "--yes", "--json", stdin=b"")
     assert data(done)["freed"] == 500_000

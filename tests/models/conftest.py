@@ -10,6 +10,7 @@ import pytest
 from localspec import paths
 from localspec.models import download
 from tests.models.hubserver import HubServer, serving
+from tests.models.stored import menu, put
 
 REPO = "Someone/Model-GGUF"
 NAME = "model-q4_k_m.gguf"
@@ -53,3 +54,13 @@ def write_menu() -> Writer:
         file.write_text(f"[files.thing]\n{lines}\n", encoding="utf-8")
 
     return write
+
+
+@pytest.fixture
+def two() -> tuple[Path, Path]:
+    """A pair `duo` on the menu, both files here; `big` and `other` use the same draft."""
+    menu(
+        '[files.big]\nname = "big.gguf"\n[files.small]\nname = "small.gguf"\n[files.other]\nname = "other.gguf"\n'
+        '[pairs.duo]\ntarget = "big"\ndraft = "small"\n[pairs.trio]\ntarget = "other"\ndraft = "small"\n'
+    )
+    return put("big", "big.gguf", width=64), put("small", "small.gguf")

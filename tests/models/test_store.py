@@ -1,42 +1,17 @@
-"""Finding files on this disk, adding one's own, removing what was fetched. D4, P3 and T11 of the known faults."""
+"""Finding files on this disk, adding one's own. D4, P3 and T11 of the known faults."""
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from localspec import paths
 from localspec.models import catalog, own, reference, removal, store
-from localspec.models.catalog import HubLocation, ModelFile
+from localspec.models.catalog import ModelFile
 from localspec.models.errors import ModelError
 from localspec.models.reference import Reference
 from localspec.models.settings import Settings
 from tests.models import ggufs
-
-
-def menu(text: str) -> None:
-    file = catalog.own_file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
-
-
-def put(key: str, name: str, *, fetched: bool = True, width: int = 32) -> Path:
-    """A sound model where localspec would have put it."""
-    path = ggufs.model(paths.models_dir().joinpath(*key.split("/"), name), width=width)
-    if fetched:
-        path.with_name(f"{name}.fetched.json").write_text(json.dumps({"source": "hub", "sha256": "0" * 64}))
-    return path
-
-
-@pytest.fixture
-def two() -> tuple[Path, Path]:
-    """A pair `duo` on the menu, both files here; `big` and `other` use the same draft."""
-    menu(
-        '[files.big]\nname = "big.gguf"\n[files.small]\nname = "small.gguf"\n[files.other]\nname = "other.gguf"\n'
-        '[pairs.duo]\ntarget = "big"\ndraft = "small"\n[pairs.trio]\ntarget = "other"\ndraft = "small"\n'
-    )
-    return put("big", "big.gguf", width=64), put("small", "small.gguf")
+from tests.models.stored import menu, put
 
 
 def test_a_pair_is_found_by_name(two: tuple[Path, Path]) -> None:
@@ -261,58 +236,3 @@ def test_a_broken_own_file_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be changed before it is correct"):
         own.add("mine", tmp_path / "x.gguf")
     assert catalog.own_file().read_text() == "[files.x\n"
-
-
-# --- removing ---------------------------------------------------------------------------------------------------------
-
-
-def test_removing_a_pair_frees_what_was_fetched(two: tuple[Path, Path]) -> None:
-    sizes = sum(path.stat().st_size for path in two)
-    part = two[0].with_name("big.gguf.hub.part")
-    part.write_bytes(b"x" * 1000)
-    plan = removal.plan("duo")
-    assert set(plan.delete) == {*two, part}
-    assert plan.frees == sizes + 1000
-    assert removal.carry_out(plan) == sizes + 1000
-    assert not any(path.exists() for path in two)
-    assert not two[0].parent.exists()
-
-
-def test_a_draft_that_another_pair_here_uses_stays(two: tuple[Path, Path]) -> None:
-    put("other", "other.gguf")
-    plan = removal.plan("duo")
-    assert plan.delete == (two[0],)
-    assert plan.stays == ("small stays: trio uses it too",)
-
-
-def test_a_file_localspec_did_not_fetch_is_never_touched(two: tuple[Path, Path]) -> None:
-    two[0].with_name("big.gguf.fetched.json").unlink()
-    plan = removal.plan("duo")
-    assert plan.delete == (two[1],)
-    assert "localspec did not fetch it" in plan.stays[0]
-    removal.carry_out(plan)
-    assert two[0].exists()
-
-
-def test_removing_a_repositorys_file_takes_that_one_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    q4, q8 = put("Some/Repo", "m-Q4_K_M.gguf"), put("Some/Repo", "m-Q8_0.gguf")
-    plan = removal.plan("Some/Repo:Q8_0")
-    assert plan.delete == (q8,)
-    removal.carry_out(plan)
-    assert q4.exists()
-    with pytest.raises(ModelError, match="nothing of Some/Repo:Q8_0 is on this disk"):
-        removal.plan("Some/Repo:Q8_0")
-    with pytest.raises(ModelError, match="nothing of qwen3-8b is on this disk"):
-        removal.plan("qwen3-8b")
-    with pytest.raises(ModelError, match="'nonsense' is not on the menu"):
-        removal.plan("nonsense")
-
-
-def test_the_hubs_own_cache_is_not_ours_to_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    cached = ggufs.model(tmp_path / "models--a--b" / "snapshots" / ("c" * 40) / "m-Q4_K_M.gguf")
-    assert store.resolve("a/b").target == cached
-    with pytest.raises(ModelError, match="nothing of a/b is on this disk"):
-        removal.plan("a/b")
-    assert store.find(ModelFile("k", "m-Q4_K_M.gguf", hub=HubLocation("a/b", "m-Q4_K_M.gguf"))) is None
