@@ -1,8 +1,10 @@
 """`localspec models pull` on a terminal: sentences and bars on stderr, or one JSON event a line."""
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
 import click
@@ -11,10 +13,15 @@ from localspec.cli.errors import title_of
 from localspec.cli.output import print_json, progress_bars
 from localspec.cli.terminal import is_terminal, one_line, say
 from localspec.models import pull as pulling
+from localspec.models import reference
 from localspec.models.catalog import ModelFile
 from localspec.models.errors import ModelError
 from localspec.models.partial import human
-from localspec.models.progress import PullEvent, Said
+from localspec.models.progress import KEPT, Moved, PullEvent, Said
+from localspec.models.settings import Settings
+
+SAY_AGAIN_S = 10.0
+"""How often a download is spoken of where no bar can be drawn."""
 
 
 def pull_to_terminal(
@@ -31,17 +38,40 @@ def pull_to_terminal(
     def consent(file: ModelFile) -> bool:
         return accept_licence or view.consent(file)
 
-    with view:
-        try:
+    try:
+        with view:
             done = pulling.pull(
                 names, target_only=target_only, ignore_space=ignore_space, consent=consent, report=view.report,
                 settings=settings,
             )  # fmt: skip
-        except ModelError as error:
-            if as_json:
-                print_json({"type": "error", "title": title_of(error), "message": str(error)})
-            raise
+    except ModelError as error:
+        if as_json:
+            print_json({"type": "error", "title": title_of(error), "message": str(error)})
+        raise
+    except KeyboardInterrupt:
+        say(KEPT)
+        raise
     view.done(done)
+    for name in names:
+        _propose_drafts(name, settings, as_json)
+
+
+def _propose_drafts(name: str, settings: Settings, as_json: bool) -> None:
+    """Say what can draft for a repository's model, which came without a draft of its own."""
+    from localspec.cli.models_show import show_drafts
+    from localspec.models import catalog, store
+
+    known = catalog.load()
+    if name in known.pairs or name in known.files or reference.parse(name) is None:
+        return
+    try:
+        target = store.locate(name, settings)
+        found = show_drafts(target, quiet=as_json)
+    except ModelError as error:
+        say(str(error))
+        return
+    if as_json:
+        print_json({"type": "drafts", "target": target, "proposed": found})
 
 
 class _Lines:
@@ -71,6 +101,7 @@ class _Bars:
         self._progress = progress_bars()
         self._task: Any = None
         self._shown: tuple[str, str, str] | None = None
+        self._spoke = time.monotonic()
 
     def __enter__(self) -> "_Bars":
         self._progress.__enter__()
@@ -95,6 +126,9 @@ class _Bars:
         if isinstance(event, Said):
             self._say(f"{event.key}: {event.text}")
             return
+        if self._progress.disable:
+            self._speak(event)
+            return
         if event.phase == "done":
             if self._task is not None:
                 self._progress.remove_task(self._task)
@@ -104,9 +138,19 @@ class _Bars:
             self._shown = (event.key, event.name, event.phase)
             if self._task is not None:
                 self._progress.remove_task(self._task)
-            word = "checking" if event.phase == "verifying" else "fetching"
-            self._task = self._progress.add_task(one_line(f"{word} {event.name}"), total=event.total)
+            self._task = self._progress.add_task(one_line(f"{_doing(event)} {event.name}"), total=event.total)
         self._progress.update(self._task, completed=event.done, total=event.total)
+
+    def _speak(self, event: Moved) -> None:
+        """How far it is, in a sentence now and then: a log shall not be silent for an hour."""
+        now = time.monotonic()
+        if event.phase == "done" or now - self._spoke < SAY_AGAIN_S:
+            return
+        self._spoke = now
+        total = f" of {human(event.total)}" if event.total is not None else ""
+        rate = f", {human(event.rate)}/s" if event.rate else ""
+        left = f", {timedelta(seconds=round(event.left_s))} left" if event.left_s is not None else ""
+        say(f"{event.key}: {_doing(event)} {event.name}: {human(event.done)}{total}{rate}{left}")
 
     def _say(self, text: str) -> None:
         if self._progress.disable:
@@ -121,3 +165,7 @@ class _Bars:
             size = human(one.path.stat().st_size)
             how = "was here already" if one.source is None else f"is here (from {one.source})"
             say(f"{one.file.key} {how}: {size}, {one.path}")
+
+
+def _doing(event: Moved) -> str:
+    return "checking" if event.phase == "verifying" else "fetching"

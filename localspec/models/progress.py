@@ -16,6 +16,10 @@ RATE_WINDOW_S = 5.0
 """The rate is that of the last seconds: long enough to be steady, short enough to show a stall."""
 
 
+KEPT = "what was fetched is kept (of Python packages the finished ones), the same command continues"
+"""What a person is told who stops a download."""
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """One plain sentence about file `key`: a source tried, a wait and what for, a restart and why."""
@@ -60,7 +64,7 @@ class Job:
     def check(self) -> None:
         """Raise `Cancelled` once the person has cancelled."""
         if self.cancel.is_set():
-            raise Cancelled("cancelled; what was fetched is kept, the same command continues")
+            raise Cancelled(f"cancelled; {KEPT}")
 
     def wait(self, seconds: float) -> None:
         """Wait, but not past a cancel."""

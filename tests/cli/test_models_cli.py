@@ -226,6 +226,35 @@ def test_a_pull_as_json_is_one_event_a_line(cli: CommandLine, hub: HubServer) ->
     assert "shows no repository No/Such" in failed.err
 
 
+def test_drafts_are_proposed_for_a_pulled_repository(cli: CommandLine, hub: HubServer, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    big, small = ggufs.model(tmp_path / "big.gguf", width=256), ggufs.model(folder / "small.gguf")
+    ggufs.model(folder / "stranger.gguf", tokens=[f"x{i}" for i in range(256)])
+    hub.repos["Some/Big"] = {"big-Q8_0.gguf": big.read_bytes()}
+    with paths.config_file().open("a") as file:
+        file.write(f'[models]\nfolders = ["{folder}"]\n')
+    done = cli.run("models", "pull", "Some/Big")
+    assert "drafts on this disk with the same vocabulary" in done.err
+    assert f"- {small}" in done.err
+    assert "stranger" not in done.err
+    last = json.loads(cli.run("models", "pull", "Some/Big:Q8_0", "--json").out.splitlines()[-1])
+    assert last["type"] == "drafts"
+    assert last["proposed"] == [str(small)]
+
+
+def test_a_download_into_a_log_is_spoken_of_now_and_then(
+    cli: CommandLine, hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No call waits in silence, also where no bar is drawn."""
+    quiet = cli.run("models", "pull", "Some/Repo")
+    assert "fetching m-Q4_K_M.gguf" not in quiet.err
+    cli.run("models", "remove", "Some/Repo", "--yes")
+    monkeypatch.setattr("localspec.cli.models_pull.SAY_AGAIN_S", 0.0)
+    spoken = cli.run("models", "pull", "Some/Repo")
+    assert "Some/Repo: fetching m-Q4_K_M.gguf: 500 kB of 500 kB" in spoken.err
+    assert "Some/Repo: checking m-Q4_K_M.gguf: 500 kB of 500 kB" in spoken.err
+
+
 def test_a_pull_offline_and_of_nothing_known_are_one_line(cli: CommandLine, hub: HubServer) -> None:
     """D2"""
     for arguments in (("Some/Repo", "--offline"), ("qwen3-8b", "--offline"), ("nonsense",)):
@@ -277,6 +306,7 @@ def test_an_interrupted_pull_ends_with_130_and_continues(hub: HubServer) -> None
     _, errors = child.communicate(timeout=30)
     assert child.returncode == 130, errors
     assert "Traceback" not in errors
+    assert "what was fetched is kept" in errors
     kept = part.stat().st_size
     assert 0 < kept < len(data_there)
     hub.bytes_per_s = None
