@@ -45,7 +45,8 @@ class KvStore:
         if self._budget <= 0 or tokens < WORTH_TOKENS:
             return False
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            # A cache holds what was said: nobody else may read it.
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if shutil.disk_usage(self._folder).free < KEEP_FREE:
                 return False
             written = client.save(self._path(chat_id))

@@ -1,6 +1,8 @@
 """Caches of chats within their budget. D3."""
 
 import os
+import stat
+import sys
 import time
 from pathlib import Path
 
@@ -54,6 +56,12 @@ def test_what_is_kept_is_taken_up_again() -> None:
     store.forget(1)
     assert store.restore(client, 1) == 0
     assert store.size() == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such permissions there")
+def test_nobody_else_may_read_them() -> None:
+    KvStore(10_000).save(Client(), 1, MANY)
+    assert stat.S_IMODE((paths.cache_dir() / "kv").stat().st_mode) & 0o077 == 0
 
 
 def test_the_least_recently_used_goes_first() -> None:
