@@ -15,8 +15,11 @@ from localspec.models.removal import Plan
 from localspec.models.rows import CONTEXT, FileState, Row
 from localspec.tui.downloads import Download
 
-COLUMNS = ("", "Pair", "Here", "Fits", "Size", "Measured", "Licence")
-BAR = 20
+COLUMNS = {"": 1, "Pair": 20, "Here": 8, "Fits": 5, "Size": 7, "Measured": 11, "Licence": 10}
+"""The table's headings with their widths in cells; together they fit 80."""
+
+FIGURES = 70
+"""Cells that a download's name and figures take; what is left is its bar."""
 
 FIT_WORDS = {"fits": "yes", "tight": "tight", "no": "no"}
 
@@ -88,7 +91,7 @@ def title(row: Row, *, in_use: bool) -> str:
 def details(row: Row) -> list[tuple[str, str]]:
     """Everything known about a pair: labels and sentences."""
     pair = row.pair
-    facts = [("For", pair.purpose)] if pair.purpose else []
+    facts = [("Name", pair.key), *([("For", pair.purpose)] if pair.purpose else [])]
     facts += [("Next", next_step(row)), ("Memory", memory(row)), ("Pair", verdict(row)), ("Licence", licences(row))]
     facts.append(("Measured", measured(row)))
     facts += [("Reported", f"{one.result} ({one.source})") for one in pair.published]
@@ -161,8 +164,8 @@ def machine_line(machine: Machine) -> str:
     return one_line(f"{human(machine.ram_free)} of {human(machine.ram_total)} memory free{gpus}")
 
 
-def progress(download: Download) -> Content:
-    """A download as one line with a bar, or what became of it."""
+def progress(download: Download, width: int) -> Content:
+    """A download as one line of at most `width` cells with a bar, or what became of it."""
     name = Content.styled(one_line(download.name), "bold")
     if not download.active:
         style, words = {
@@ -176,7 +179,8 @@ def progress(download: Download) -> Content:
     if not download.total:
         return Content.assemble(name, (f"  {one_line(download.said or download.step)} …", "$text-muted"))
     share = min(1.0, download.done / download.total)
-    full = int(share * BAR)
+    bar = max(8, min(40, width - FIGURES))
+    full = int(share * bar)
     figures = [f"{share:4.0%}", f"{human(download.done)} of {human(download.total)}"]
     if download.rate:
         figures.append(f"{human(download.rate)}/s")
@@ -186,8 +190,8 @@ def progress(download: Download) -> Content:
         figures.append("checking")
     said = f"\n{one_line(download.said)}" if download.said else ""
     return Content.assemble(
-        name, "  ", ("━" * full, "$success"), ("━" * (BAR - full), "$border-blurred"),
-        "  ", " · ".join(figures), (said, "$text-muted"),
+        name, "  ", ("━" * full, "$success"), ("━" * (bar - full), "$border-blurred"),
+        " ", " · ".join(figures), (said, "$text-muted"),
     )  # fmt: skip
 
 

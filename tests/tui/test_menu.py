@@ -79,7 +79,7 @@ async def test_a_sample_waits_for_the_model_and_then_is_sent() -> None:
     loaded = threading.Event()
     bench = Bench(load=lambda: loaded.wait(20))
     async with bench.app.run_test(size=(80, 24)) as pilot:
-        bench.app.chat.show_samples()
+        bench.app.push_screen(SamplesScreen())
         await until(pilot, lambda: isinstance(bench.app.screen, SamplesScreen))
         await pilot.press("down", "enter")
         await shows(pilot, bench.app, "#samples-state", "sent when that is done")
@@ -186,7 +186,7 @@ async def test_search_narrows_and_the_details_follow() -> None:
         assert screen._shown == ["starter", "huge", "alone"]
         await pilot.press("slash", *"larger")
         await until(pilot, lambda: screen._shown == ["huge"])
-        await shows(pilot, bench.app, "#details", "Huge 70B")
+        await shows(pilot, bench.app, "#details-title", "Huge 70B")
         await pilot.press("enter")
         assert isinstance(bench.app.focused, DataTable)
         screen.query_one("#search", Input).value = "nothing like it"

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from localspec.models.scan import Scan
 
 HELP = "A GGUF file on this disk, or a hub repository: OWNER/REPO or OWNER/REPO:Q4_K_M."
+FIELDS = (
+    ("Target", "target", "the model whose words count"),
+    ("Draft", "draft", "a small model of the same family, or nothing"),
+    ("Name", "name", "what the menu calls it"),
+)
 
 
 class PathSuggester(Suggester):
@@ -53,8 +58,10 @@ class AddScreen(AppDialog[str | None]):
     CSS = """
     AddScreen {
         .dialog-box { width: 90; }
-        .label { color: $text-muted; margin-top: 1; }
-        #found { height: auto; max-height: 8; margin-top: 1; background: $surface; }
+        .field { height: 1; margin-top: 1; }
+        .label { width: 8; color: $text-muted; }
+        .field Input { width: 1fr; background: $surface; }
+        #found { height: auto; max-height: 6; background: $surface; }
         #found-title { margin-top: 1; color: $text-muted; }
     }
     """
@@ -68,12 +75,11 @@ class AddScreen(AppDialog[str | None]):
         with Vertical(classes="dialog-box"):
             yield Static("Add to the menu", classes="dialog-title", markup=False)
             yield Static(HELP, classes="muted", markup=False)
-            yield Static("Target", classes="label", markup=False)
-            yield Input(id="target", compact=True, suggester=PathSuggester())
-            yield Static("Draft, a small model of the same family (may stay empty)", classes="label", markup=False)
-            yield Input(id="draft", compact=True, suggester=PathSuggester())
-            yield Static("Name on the menu", classes="label", markup=False)
-            yield Input(id="name", compact=True)
+            for label, field, hint in FIELDS:
+                with Horizontal(classes="field"):
+                    yield Static(label, classes="label", markup=False)
+                    suggester = None if field == "name" else PathSuggester()
+                    yield Input(id=field, compact=True, placeholder=hint, suggester=suggester)
             yield Static("", id="fault", classes="fault", markup=False)
             yield Static("Looking at what other programs have here …", id="found-title", markup=False)
             yield OptionList(id="found", markup=False, compact=True)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 from textual import work
@@ -30,7 +29,7 @@ WELCOME = (
     "Press Enter to fetch the pair to begin with; then the chat opens."
 )
 WELCOME_HERE = "Welcome. Press Enter to chat with the pair that is here, or choose another."
-HERE = menu_words.COLUMNS.index("Here")
+HERE = list(menu_words.COLUMNS).index("Here")
 EMPTY = "The menu is empty. Press A to add a model file of yours or a hub repository."
 
 
@@ -100,13 +99,16 @@ class MenuScreen(AppScreen):
         yield Input(placeholder="Search pairs", id="search", compact=True)
         with Container(id="parts"):
             yield DataTable(id="rows", cursor_type="row", zebra_stripes=False, cell_padding=1)
-            yield VerticalScroll(Static("", id="details", markup=False), id="facts")
+            with VerticalScroll(id="facts"):
+                yield Static("", id="details-title", markup=False)
+                yield Static("", id="details", markup=False)
         yield Static("", id="downloads", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#welcome").display = False
         self.query_one("#problems").display = False
-        self.table.add_columns(*menu_words.COLUMNS)
+        for heading, width in menu_words.COLUMNS.items():
+            self.table.add_column(heading, width=width)
         self.table.focus()
         self.aside("looking at this disk …")
         self.show_downloads()
@@ -205,9 +207,10 @@ class MenuScreen(AppScreen):
         return self.home.downloads.get(name)
 
     def _show_details(self) -> None:
-        details = self.query_one("#details", Static)
+        details, heading = self.query_one("#details", Static), self.query_one("#details-title", Static)
         name = self.chosen
         if name is None:
+            heading.update("")
             details.update(EMPTY if not self._known.rows else "Nothing matches the search.")
             if self._known.machine is None:
                 details.update("")
@@ -217,18 +220,19 @@ class MenuScreen(AppScreen):
         else:
             title, facts = one_line(name), menu_words.single_details(self._known.singles[name])
         grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_column(width=8, no_wrap=True)
+        grid.add_column(width=9, no_wrap=True)
         grid.add_column(overflow="fold")
         for label, text in facts:
             grid.add_row(Text(label, style="dim"), Text(text))
-        details.update(Group(Text(title, style="bold"), grid))
+        heading.update(Content.styled(title, "bold"))
+        details.update(grid)
 
     def show_downloads(self) -> None:
         """Draw the downloads' lines, and the figures of the table with them."""
         shown = [one for one in self.home.downloads.all if one.active or one.error or one.phase == "done"]
         widget = self.query_one("#downloads", Static)
         widget.display = bool(shown)
-        widget.update(Content("\n").join(menu_words.progress(one) for one in shown[-3:]))
+        widget.update(Content("\n").join(menu_words.progress(one, self.size.width) for one in shown[-3:]))
         for index, name in enumerate(self._shown):
             download = self._download(name)
             if download is not None and download.active and (row := self._known.rows.get(name)):

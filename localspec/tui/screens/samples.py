@@ -109,7 +109,9 @@ class SamplesScreen(AppDialog[None]):
         }.get(state.phase, "Enter sends it. Esc: write your own.")
         if self._chosen is not None and state.phase == "loading":
             words += "; it is sent when that is done"
-        self.query_one("#samples-state", Static).update(one_line(words))
+        # The engine may change before the screen has its parts.
+        for line in self.query("#samples-state").results(Static):
+            line.update(one_line(words))
 
     def action_leave(self) -> None:
         self.dismiss()

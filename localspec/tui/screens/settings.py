@@ -111,7 +111,7 @@ class SettingsScreen(AppScreen):
                 source = "default"
             row.show(getattr(held, name), source, here=name in here)
         for button in ("use", "delete"):
-            self.query_one(f"#{button}", Button).disabled = self._preset not in self._config.presets
+            self.query_one(f"#{button}", Button).display = self._preset in self._config.presets
 
     def _write(self, values: dict[str, Value], *, drop: tuple[str, ...] = ()) -> None:
         try:
