@@ -228,6 +228,9 @@ class LocalspecApp(App[None]):
 
     def on_engine_state_changed(self, message: messages.EngineStateChanged) -> None:
         state = message.state
+        if not self.screen_stack:
+            # The app is being left.
+            return
         if state.choice is not None and state.phase == "ready":
             self.settings = self.settings_for(state.choice.name)
             self._welcomed = True
@@ -250,7 +253,8 @@ class LocalspecApp(App[None]):
                 self.journal.add(note)
 
     def on_events_ready(self) -> None:
-        self.chat.events_ready()
+        if self.screen_stack:
+            self.chat.events_ready()
 
     def on_chat_opened(self, message: messages.ChatOpened) -> None:
         self.chat.open_chat(message.chat_id, message.message_id)

@@ -13,6 +13,7 @@ from localspec.chat.pairing import Choice
 from localspec.chat.settings import Settings
 from localspec.engine.requests import EngineConfig, EngineInfo
 from localspec.tui.app import LocalspecApp
+from localspec.tui.widgets.livebar import LiveBar
 from localspec.tui.widgets.prompt import Prompt
 from localspec.tui.widgets.transcript import Transcript
 from tests.fake_engine import INFO, FakeEngine, Script, plain
@@ -84,3 +85,23 @@ class Bench:
 
     async def ready(self, pilot: Pilot[Any]) -> None:
         await until(pilot, lambda: self.app.engine.phase == "ready", "the engine is ready")
+
+    @property
+    def bar(self) -> str:
+        """The live bar's two lines."""
+        return str(self.app.chat.query_one(LiveBar).content)
+
+    async def type(self, pilot: Pilot[Any], text: str) -> None:
+        """Asks a question, once the engine can answer."""
+        await self.ready(pilot)
+        self.prompt.fill(text)
+        self.prompt.focus()
+        await pilot.press("enter")
+
+    async def ask(self, pilot: Pilot[Any], text: str) -> None:
+        """Asks a question and waits until it is answered."""
+        before = len(self.app.chat.desk.talk.turns)
+        await self.type(pilot, text)
+        desk = self.app.chat.desk
+        await until(pilot, lambda: len(desk.talk.turns) > before and desk.answer is None, "the answer")
+        await self.ready(pilot)

@@ -181,7 +181,7 @@ class ChatScreen(ChatActions, Screen[None]):
         line = looks.legend(shown, marks=transcript.marks) if shown else Content.styled("drafting off", "$text-muted")
         if not transcript.following:
             line = Content.assemble(("▼ more below (End)  ", "$text-warning"), line)
-        self.query_one("#legend", Static).update(line)
+        self.query_one("#legend", Static).update(line, layout=False)
 
     def show_attached(self, found: Sequence[tuple[str, int | str]]) -> None:
         """The attached files with their sizes in tokens, or why they cannot be attached."""

@@ -95,4 +95,4 @@ class LiveBar(Static):
         top = fitted(first, width)
         if self._live.started is not None and self._live.reading and self._live.prefill is not None:
             top = reading(self._live, width)
-        self.update(Content("\n").join([top, fitted(second, width)]))
+        self.update(Content("\n").join([top, fitted(second, width)]), layout=False)

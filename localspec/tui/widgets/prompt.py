@@ -68,18 +68,37 @@ class Prompt(TextArea):
         self.clear()
 
     # -- keys --------------------------------------------------------------------------------------------------------
+    # The app runs an action as soon as its key comes, while the letters typed before it still wait for this widget: so
+    # whatever looks at the text waits behind them.
 
     def action_send(self) -> None:
+        self.call_later(self._send)
+
+    def action_newline(self) -> None:
+        self.call_later(self._newline)
+
+    def action_recall(self, step: int) -> None:
+        self.call_later(self._step, step)
+
+    def action_editor(self) -> None:
+        self.call_later(self.post_message, self.EditorWanted())
+
+    def action_complete(self) -> None:
+        if self._completions.first is None:
+            raise SkipAction()
+        self.call_later(self._complete)
+
+    def _send(self) -> None:
         if self._completions.chosen is not None:
             self._complete()
         else:
             self.post_message(self.Sent(self.exact))
 
-    def action_newline(self) -> None:
+    def _newline(self) -> None:
         start, end = self.selection
         self._replace_via_keyboard("\n", start, end)
 
-    def action_recall(self, step: int) -> None:
+    def _step(self, step: int) -> None:
         if self._completions.is_open:
             self._completions.step(step)
             return
@@ -93,14 +112,6 @@ class Prompt(TextArea):
             self.fill(text)
         else:
             move()
-
-    def action_complete(self) -> None:
-        if self._completions.first is None:
-            raise SkipAction()
-        self._complete()
-
-    def action_editor(self) -> None:
-        self.post_message(self.EditorWanted())
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()

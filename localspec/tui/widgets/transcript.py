@@ -37,7 +37,8 @@ class Transcript(ScrollView, can_focus=True):
     """Blocks of lines. Follows the end while it is in view; scrolling up stops that, scrolling down to it resumes."""
 
     DEFAULT_CSS = """
-    Transcript { height: 1fr; padding: 0 1; background: $background; scrollbar-size-vertical: 1; }
+    Transcript { height: 1fr; padding: 0 1; background: $background; scrollbar-size-vertical: 1;
+        scrollbar-gutter: stable; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -86,6 +87,7 @@ class Transcript(ScrollView, can_focus=True):
         self._found: Sequence[Found] = ()
         self._found_now = -1
         self._styles: dict[str, RichStyle] = {}
+        self._base = RichStyle()
         self._drawing = Drawing(80, self._styles)
 
     # -- content -----------------------------------------------------------------------------------------------------
@@ -126,6 +128,7 @@ class Transcript(ScrollView, can_focus=True):
         self._styles = {name: Style.parse(style, self.app.theme_variables).rich_style for name, style in STYLES.items()}
         muted = looks.muted(self.app.current_theme, self.app.theme_variables)
         self._styles |= {"muted": muted, "thought": muted, "who": muted + RichStyle(bold=True)}
+        self._base = self.rich_style
         code_theme = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
         width = max(1, min(MAX_WIDTH, self.scrollable_content_region.width - GUTTER))
         self._drawing = Drawing(width, self._styles, self.marks, code_theme)
@@ -139,10 +142,19 @@ class Transcript(ScrollView, can_focus=True):
         start = self._ends[-1] if self._ends else 0
         self._ends += list(accumulate((block.height for block in self.blocks[first:]), initial=start))[1:]
         height = self._ends[-1] if self._ends else 0
-        self.virtual_size = Size(self._drawing.width + GUTTER, height)
+        self._resize(Size(self._drawing.width + GUTTER, height))
         if self.following:
             self.scroll_end(animate=False, immediate=True, x_axis=False)
         self.refresh()
+
+    def _resize(self, size: Size) -> None:
+        """Another height. Textual lays out the whole screen anew for that; a streaming answer changes it ten times a
+        second and nothing else, so while the scrollbar is there only that is told."""
+        if self.show_vertical_scrollbar and size.height > self.scrollable_content_region.height:
+            self.set_reactive(ScrollView.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = size.height
+        else:
+            self.virtual_size = size
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -174,7 +186,7 @@ class Transcript(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         at = self.scroll_offset.y + y
         width = self.scrollable_content_region.width
-        base = self.rich_style
+        base = self._base
         if at >= (self._ends[-1] if self._ends else 0):
             return Strip.blank(width, base)
         strip = self._strip(at)
