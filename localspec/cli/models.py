@@ -129,7 +129,9 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"name": name, "deleted": plan.delete, "freed": freed, "stays": plan.stays})
     else:
-        say(f"{human(freed)} freed" + (f"; {name} is off the menu" if plan.own_entry else ""))
+        done = [f"{human(freed)} freed"] if plan.delete else []
+        done += [f"{name} is off the menu"] if plan.own_entry else []
+        say("; ".join(done) or "there was nothing to remove")
 
 
 def _question(plan: "Plan") -> str:

@@ -23,13 +23,13 @@ def list_as_table(
 ) -> None:
     """The menu for a person, on stdout."""
     del problems  # said on stderr by the caller
-    headings = ("NAME", "HERE", "FITS", "SIZE", "SAME VOCABULARY", "MEASURED HERE", "LICENCE", "FOR")
-    print_table(headings, [_line(row) for row in rows], right=("SIZE",))
+    headings = ("NAME", "HERE", "FITS", "SIZE", "PAIR", "MEASURED HERE", "LICENCE", "FOR")
+    print_table(headings, [_line(row) for row in rows], right=("SIZE",), whole=("NAME", "SIZE"))
     if singles:
         click.echo("\nWithout a draft of their own (prompt lookup still helps):")
         lines = [(one.file.key, _here(one.state, [one]), _size(one.file.size), one.file.licence or UNKNOWN,
                   one.file.note or "") for one in singles]  # fmt: skip
-        print_table(("NAME", "HERE", "SIZE", "LICENCE", "NOTE"), lines, right=("SIZE",))
+        print_table(("NAME", "HERE", "SIZE", "LICENCE", "NOTE"), lines, right=("SIZE",), whole=("NAME", "SIZE"))
     click.echo()
     gpus = "".join(f", {gpu.description or gpu.name} with {human(gpu.total)}" for gpu in machine.gpus if not gpu.shared)
     click.echo(one_line(f"This machine: {human(machine.ram_free)} of {human(machine.ram_total)} memory free{gpus}."))

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from localspec.cli.terminal import visible
 
@@ -17,8 +17,10 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """A table on stdout; the columns named in `right` are aligned to the right."""
+def print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), whole: Sequence[str] = ()
+) -> None:
+    """A table on stdout; the columns named in `right` are aligned to the right, those in `whole` never broken."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -28,7 +30,8 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right
         console.width = PIPE_WIDTH
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
-        table.add_column(Text(heading), justify="right" if heading in right else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if heading in right else "left"
+        table.add_column(Text(heading), justify=justify, overflow="fold", no_wrap=heading in whole)
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     console.print(table)

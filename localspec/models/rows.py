@@ -4,14 +4,14 @@ Data only; the command line and the screens draw it. Nothing here touches the ne
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from localspec import paths
 from localspec.models import store
 from localspec.models.catalog import Catalog, ModelFile, Pair
-from localspec.models.errors import ModelError
+from localspec.models.errors import ModelError, plain
 from localspec.models.fit import Fit, fit
 from localspec.models.gguf import Header
 from localspec.models.gguf_split import read_model
@@ -27,11 +27,13 @@ CONTEXT = 4096
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """One file: where it is (None: not here), and bytes of an unfinished download."""
+    """One file: where it is (None: not here), bytes of an unfinished download, and its header, None when it is not here
+    or damaged. What the menu does not say of `file` is filled in from the header."""
 
     file: ModelFile
     path: Path | None
     partial: int
+    header: Header | None = None
 
     @property
     def state(self) -> State:
@@ -82,12 +84,35 @@ def state_of(file: ModelFile) -> FileState:
     path = store.find(file)
     if path is not None and not path.exists():
         path = None
-    return FileState(file, path, 0 if path else store.fetched_bytes(file))
+    if path is None:
+        return FileState(file, None, store.fetched_bytes(file))
+    try:
+        header = read_model(path)
+    except ModelError:
+        return FileState(file, path, 0)  # what is wrong with it is for `check` to say
+    return FileState(_learned(file, header), path, 0, header)
+
+
+def _learned(file: ModelFile, header: Header) -> ModelFile:
+    """`file` with what its header says where the menu is silent."""
+    facts: dict[str, str | int | None] = {
+        "size": header.file_bytes,
+        "licence": plain(header.licence, 60) if header.licence else None,
+        "architecture": plain(header.architecture, 60),
+        "quantisation": header.quantisation,
+        "layers": header.block_count,
+        "kv_heads": max(header.head_count_kv, default=0),
+        "head_size": header.key_length,
+        "vocab_size": header.vocab_size,
+        "context_length": header.context_length,
+    }
+    new = {name: value for name, value in facts.items() if value and getattr(file, name) is None}
+    return replace(file, **new)  # type: ignore[arg-type]
 
 
 def _row(pair: Pair, known: Catalog, machine: Machine, measured: dict[str, dict[str, float]]) -> Row:
     files = tuple(state_of(file) for file in known.files_of(pair))
-    sizes = [_size(one) for one in files]
+    sizes = [one.file.size for one in files]
     missing = [
         None if one.file.size is None else one.file.size - one.partial for one in files if one.path is None
     ]  # fmt: skip
@@ -102,15 +127,6 @@ def _row(pair: Pair, known: Catalog, machine: Machine, measured: dict[str, dict[
         compatible=words,
         measured=measured.get(pair.key, {}),
     )
-
-
-def _size(one: FileState) -> int | None:
-    if one.file.size is not None or one.path is None:
-        return one.file.size
-    try:
-        return one.path.stat().st_size
-    except OSError:
-        return None
 
 
 def _compatible(pair: Pair, files: tuple[FileState, ...]) -> tuple[bool | None, str]:
@@ -136,11 +152,8 @@ def _fit(files: tuple[FileState, ...], machine: Machine) -> Fit | None:
 
 
 def _shape(one: FileState) -> Header | Shape | None:
-    if one.path is not None:
-        try:
-            return read_model(one.path)
-        except ModelError:
-            pass  # what is wrong with it is for `check` to say
+    if one.header is not None:
+        return one.header
     file = one.file
     if file.size is None:
         return None

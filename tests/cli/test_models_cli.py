@@ -96,6 +96,23 @@ def test_a_broken_own_menu_is_said_and_the_list_still_comes(cli: CommandLine) ->
     assert data(cli.run("models", "list", "--json"))["problems"][0]["line"] == 2
 
 
+def test_what_the_menu_does_not_say_is_learned_from_the_header(cli: CommandLine, tmp_path: Path) -> None:
+    path = ggufs.model(tmp_path / "x.gguf", general__license="mit")
+    cli.run("models", "add", "mine", "--target", str(path))
+    assert any(line.startswith("mine") and " mit " in line for line in cli.run("models", "list").out.splitlines())
+    listed = {pair["key"]: pair for pair in data(cli.run("models", "list", "--json"))["pairs"]}
+    [file] = listed["mine"]["files"]
+    assert (file["licence"], file["quantisation"], file["architecture"]) == ("mit", "Q4_K_M", "llama")
+    assert (file["size"], listed["mine"]["size"]) == (path.stat().st_size, path.stat().st_size)
+
+
+def test_names_are_whole_on_a_narrow_terminal(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = cli.run("models", "list", terminal=True)
+    for key in catalog.load().pairs:
+        assert key in found.out
+
+
 def test_names_are_not_read_as_markup(cli: CommandLine, tmp_path: Path) -> None:
     """T2"""
     path = ggufs.model(tmp_path / "a[red]b[/]c.gguf")
@@ -117,7 +134,9 @@ def test_add_check_path_and_remove_a_pair_of_ones_own(cli: CommandLine, tmp_path
     checked = cli.run("models", "check", "mine")
     assert checked.code == 0
     assert "a pair: the vocabularies agree" in checked.out
-    assert cli.run("models", "remove", "mine", "--yes").code == 0
+    removed = cli.run("models", "remove", "mine", "--yes")
+    assert removed.code == 0
+    assert removed.err.endswith("localspec: mine is off the menu\n")
     assert target.exists()
     assert "mine" not in catalog.load().pairs
 
