@@ -14,26 +14,36 @@ from localspec.cli.terminal import one_line
 from localspec.models import catalog, store
 from localspec.models import settings as model_settings
 from localspec.models.errors import ModelError
+from localspec.models.fit import Fit, fit
+from localspec.models.gguf import Header
+from localspec.models.hardware import read_machine
 from localspec.models.partial import hash_file, human
 from localspec.models.progress import Job, Meter, Moved, PullEvent
+from localspec.models.rows import CONTEXT
 
 
 @dataclass
 class Finding:
-    """One file's findings: `good` sentences, and `bad` ones with the next step."""
+    """One file's findings: `good` sentences, and `bad` ones with the next step. `header` None: it cannot be read."""
 
     path: Path
     good: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
+    header: Header | None = None
 
 
 def check_specs(specs: Sequence[str], *, with_hash: bool, as_json: bool) -> int:
     """Check each file and, when there are two, whether they are a pair. Answers the exit code."""
-    found = _paths_of(specs[0]) if len(specs) == 1 else [_target_of(spec) for spec in specs]
-    findings = [_check_file(path, with_hash) for path in found]
-    pair = _check_pair(findings) if len(findings) == 2 and not any(one.bad for one in findings) else None
+    findings = (
+        _of_spec(specs[0], with_hash) if len(specs) == 1
+        else [_check_file(path, with_hash) for path in [_target_of(spec) for spec in specs]]
+    )  # fmt: skip
+    sound = not any(one.bad for one in findings)
+    pair = _check_pair(findings) if len(findings) == 2 and sound else None
+    fitting = _fit(findings) if sound and (len(findings) == 1 or (pair and pair["compatible"])) else None
     if as_json:
-        print_json({"files": [asdict(one) for one in findings], "pair": pair})
+        files = [{"path": one.path, "good": one.good, "bad": one.bad} for one in findings]
+        print_json({"files": files, "pair": pair, "fit": fitting and asdict(fitting)})
     else:
         for one in findings:
             click.echo(one_line(str(one.path)))
@@ -42,22 +52,29 @@ def check_specs(specs: Sequence[str], *, with_hash: bool, as_json: bool) -> int:
             for sentence in one.bad:
                 click.echo(f"  WRONG  {one_line(sentence)}")
         if pair:
-            click.echo(one_line(f"{'a pair' if pair['compatible'] else 'NO PAIR'}: {pair['reason']}"))
+            verdict = "a pair" if pair["compatible"] else f"NO PAIR (rule: {pair['rule']})"
+            click.echo(one_line(f"{verdict}: {pair['reason']}"))
             if pair["note"]:
                 click.echo(f"  note: {one_line(pair['note'])}")
-    return FAILED if any(one.bad for one in findings) or (pair and not pair["compatible"]) else 0
+        if fitting:
+            click.echo(one_line(_fit_in_words(fitting)))
+    return 0 if sound and (pair is None or pair["compatible"]) else FAILED
 
 
-def _paths_of(spec: str) -> list[Path]:
-    """The files that `spec` means, whether they are sound or not."""
-    known = catalog.load()
-    if pair := known.pairs.get(spec):
-        files = known.files_of(pair)
-        missing = [file.key for file in files if store.find(file) is None]
-        if missing:
-            raise ModelError(f"{' and '.join(missing)} not on this disk: fetch with `localspec models pull {spec}`")
-        return [path for file in files if (path := store.find(file))]
-    return [store.locate(spec, model_settings.load())]
+def _of_spec(spec: str, with_hash: bool) -> list[Finding]:
+    """The files that `spec` means, whether they are sound or not; of a pair also the one that is not here."""
+    pair = catalog.load().pairs.get(spec)
+    if pair is None:
+        return [_check_file(store.locate(spec, model_settings.load()), with_hash)]
+    files = catalog.load().files_of(pair)
+    if all(store.find(file) is None for file in files):
+        keys = " and ".join(file.key for file in files)
+        raise ModelError(f"{keys} not on this disk: fetch with `localspec models pull {spec}`")
+    return [
+        _check_file(path, with_hash) if (path := store.find(file))
+        else Finding(store.place(file), bad=[f"not on this disk: fetch it with `localspec models pull {spec}`"])
+        for file in files
+    ]  # fmt: skip
 
 
 def _target_of(spec: str) -> Path:
@@ -74,6 +91,7 @@ def _check_file(path: Path, with_hash: bool) -> Finding:
     except ModelError as error:
         finding.bad.append(str(error))
         return finding
+    finding.header = header
     name = f" {header.name}" if header.name else ""
     finding.good.append(
         f"header: {header.architecture}{name}, {header.quantisation or 'mixed'}, {header.block_count} layers, "
@@ -88,7 +106,9 @@ def _check_file(path: Path, with_hash: bool) -> Finding:
         else:
             finding.bad.append(f"sha256 {hashed} instead of {expected}: remove the file and fetch it again")
     elif with_hash:
-        finding.good.append(f"sha256 {_hash(path)} (nothing to compare it with)")
+        hashed = _hash(path)
+        same = next((file.key for file in catalog.load().files.values() if file.sha256 == hashed), None)
+        finding.good.append(f"sha256 {hashed} ({f'that of {same}' if same else 'nothing to compare it with'})")
     return finding
 
 
@@ -117,3 +137,23 @@ def _check_pair(findings: list[Finding]) -> dict[str, Any]:
 
     target, draft = (one.path for one in findings)
     return asdict(check_pair(target, draft, paths.cache_dir()))
+
+
+def _fit(findings: list[Finding]) -> Fit | None:
+    """Whether the files fit this machine, target first."""
+    headers = [one.header for one in findings if one.header is not None]
+    if len(headers) != len(findings):
+        return None
+    draft = headers[1] if len(headers) > 1 else None
+    return fit(headers[0], draft, CONTEXT, "f16", read_machine(paths.cache_dir()))
+
+
+def _fit_in_words(found: Fit) -> str:
+    verdict = {"fits": "fits", "tight": "only just fits", "no": "does not fit this machine"}[found.verdict]
+    text = f"{verdict}: with {CONTEXT:,} tokens of context it {found.sentence}"
+    if found.largest_context:
+        text += f"; the longest context that fits is {found.largest_context:,} tokens"
+    if found.gpu_layers or found.draft_gpu_layers:
+        text += f"; layers on the GPU: {found.gpu_layers} of the target"
+        text += f", {found.draft_gpu_layers} of the draft" if found.draft else ""
+    return text

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from localspec.cli.output import print_json, print_table
-from localspec.cli.terminal import aside, one_line, say
+from localspec.cli.terminal import StatusLine, aside, one_line, say
 from localspec.models.hardware import Machine
 from localspec.models.partial import human
 from localspec.models.rows import FileState, Row
@@ -133,7 +133,11 @@ def show_scan(as_json: bool) -> None:
     settings = model_settings.load()
     for problem in settings.problems:
         say(str(problem))
+    status = StatusLine()
+    status.show("looking into the model folders on this disk")
     found = scan(settings.folders, cache_dir=paths.cache_dir())
+    pairs = found.pairs  # reads the vocabularies
+    status.clear()
     if as_json:
         print_json(
             {
@@ -145,20 +149,20 @@ def show_scan(as_json: bool) -> None:
                 "pairs": [
                     {"target": one.target.path, "draft": one.draft.path, "share": one.share,
                      "reason": one.verdict.reason, "note": one.verdict.note}
-                    for one in found.pairs
+                    for one in pairs
                 ],
                 "broken": [{"program": one.program, "path": one.path, "reason": one.reason} for one in found.broken],
                 "left_out": found.left_out,
             }
         )  # fmt: skip
         return
-    if found.files:
-        lines = [(", ".join((one.program, *one.also)), one.name, human(one.size), one.header.quantisation or UNKNOWN,
-                  str(one.path)) for one in found.files]  # fmt: skip
-        print_table(("PROGRAM", "NAME", "SIZE", "KIND", "FILE"), lines, right=("SIZE",))
-    else:
+    for one in found.files:
+        programs = ", ".join((one.program, *one.also))
+        click.echo(one_line(f"{programs}: {one.name} ({human(one.size)}, {one.header.quantisation or UNKNOWN})"))
+        click.echo(f"  {one_line(str(one.path))}")  # whole, to be copied: the terminal wraps it
+    if not found.files:
         click.echo("No model files of other programs on this disk; `models.folders` in the settings names more places.")
-    for pair in found.pairs:
+    for pair in pairs:
         click.echo(one_line(f"pair: {pair.target.name} with draft {pair.draft.name} ({pair.share:.0%} of its size)"))
         click.echo(f"  localspec models add NAME --target {quoted(pair.target.path)} --draft {quoted(pair.draft.path)}")
     for broken in found.broken:

@@ -134,6 +134,9 @@ def test_add_check_path_and_remove_a_pair_of_ones_own(cli: CommandLine, tmp_path
     checked = cli.run("models", "check", "mine")
     assert checked.code == 0
     assert "a pair: the vocabularies agree" in checked.out
+    assert "fits: with 4,096 tokens of context it needs" in checked.out
+    assert "the longest context that fits is 2,048 tokens" in checked.out
+    assert data(cli.run("models", "check", "mine", "--json"))["fit"]["verdict"] == "fits"
     removed = cli.run("models", "remove", "mine", "--yes")
     assert removed.code == 0
     assert removed.err.endswith("localspec: mine is off the menu\n")
@@ -152,7 +155,7 @@ def test_an_incompatible_draft_is_not_added_and_the_token_named(cli: CommandLine
     assert "token 139 is" in done.err
     checked = cli.run("models", "check", str(target), str(draft))
     assert checked.code == 1
-    assert "NO PAIR: token 139 is" in checked.out
+    assert "NO PAIR (rule: text): token 139 is" in checked.out
     assert data_of_failure(cli.run("models", "check", str(target), str(draft), "--json"))["pair"]["token_id"] == 139
 
 
@@ -178,7 +181,7 @@ def test_the_scan_shows_files_pairs_and_what_is_broken(cli: CommandLine, tmp_pat
     (folder / "cut.gguf").write_bytes(target.read_bytes()[:1000])
     found = cli.run("models", "scan")
     assert found.code == 0
-    assert "big.gguf" in found.out
+    assert f"folder: small one.gguf ({draft.stat().st_size / 1000:.0f} kB, Q4_K_M)\n  {draft}\n" in found.out
     assert f"localspec models add NAME --target {target} --draft '{draft}'" in found.out
     assert "cut.gguf" in found.err
     listed = data(cli.run("models", "scan", "--json"))
@@ -197,6 +200,33 @@ def test_a_damaged_file_fails_the_check_with_the_next_step(cli: CommandLine, tmp
     page = tmp_path / "page.gguf"
     page.write_bytes(b"<!doctype html>")
     assert cli.run("models", "check", str(page)).code == 1
+
+
+def test_a_pair_of_which_one_file_is_here_is_checked_as_far_as_it_goes(cli: CommandLine) -> None:
+    menu('[files.t]\nname = "t.gguf"\n[files.d]\nname = "d.gguf"\n[pairs.duo]\ntarget = "t"\ndraft = "d"\n')
+    assert "t and d not on this disk" in cli.run("models", "check", "duo").err
+    target = ggufs.model(store_path("t", "t.gguf"))
+    done = cli.run("models", "check", "duo")
+    assert done.code == 1
+    assert f"{target}\n  ok     header" in done.out
+    assert "d.gguf\n  WRONG  not on this disk: fetch it with `localspec models pull duo`" in done.out
+
+
+def test_how_many_layers_go_to_the_gpu_is_said(cli: CommandLine, tmp_path: Path) -> None:
+    target, draft = ggufs.model(tmp_path / "t.gguf", width=64), ggufs.model(tmp_path / "d.gguf")
+    paths.cache_dir().mkdir(parents=True)
+    gpu = {"name": "CUDA0", "description": "", "free": 8 << 30, "total": 8 << 30, "kind": "gpu"}
+    (paths.cache_dir() / "devices.json").write_text(json.dumps([gpu]))
+    done = cli.run("models", "check", str(target), str(draft))
+    assert "layers on the GPU: 3 of the target, 3 of the draft" in done.out
+
+
+def test_a_file_of_another_name_is_known_by_its_hash(cli: CommandLine, tmp_path: Path) -> None:
+    path = ggufs.model(tmp_path / "renamed.gguf")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert f"sha256 {digest} (nothing to compare it with)" in cli.run("models", "check", str(path)).out
+    menu(f'[files.thing]\nname = "x.gguf"\nsha256 = "{digest}"\n')
+    assert f"sha256 {digest} (that of thing)" in cli.run("models", "check", str(path)).out
 
 
 def test_a_flipped_byte_is_found_by_the_hash(cli: CommandLine) -> None:
