@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from localspec import paths
 from localspec.models import fields
@@ -141,14 +141,20 @@ def load(shipped: Path | None = None, own: Path | None = None) -> Catalog:
     files = _entries(base, over, "files", _file, problems)
     pairs = _entries(base, over, "pairs", _pair, problems)
     for key, pair in list(pairs.items()):
-        missing = [name for name in (pair.target, pair.draft) if name and name not in files]
-        if missing:
-            document = over if key in _table(over, "pairs") else base
-            which = "target" if pair.target in missing else "draft"
-            problems.append(
-                Problem(document.file, document.line_of("pairs", key, which), f"pairs.{key}.{which}",
-                        f"names a file that is not in the menu: {missing[0]!r}")
-            )  # fmt: skip
+        which = _missing(pair, files)
+        if which is None:
+            continue
+        document = over if key in _table(over, "pairs") else base
+        problems.append(
+            Problem(document.file, document.line_of("pairs", key, which), f"pairs.{key}.{which}",
+                    f"names a file that is not in the menu: {getattr(pair, which)!r}")
+        )  # fmt: skip
+        shipped_pair = None
+        if document is over and key in _table(base, "pairs"):
+            shipped_pair = _pair(key, fields.Reader(base, ("pairs", key), _table(base, "pairs")[key], []))
+        if shipped_pair is not None and _missing(shipped_pair, files) is None:
+            pairs[key] = shipped_pair
+        else:
             del pairs[key]
     for document in (base, over):
         problems += [
@@ -156,6 +162,13 @@ def load(shipped: Path | None = None, own: Path | None = None) -> Catalog:
             for name in document.data if name not in ("files", "pairs")
         ]  # fmt: skip
     return Catalog(files, pairs, tuple(problems))
+
+
+def _missing(pair: Pair, files: Mapping[str, ModelFile]) -> Literal["target", "draft"] | None:
+    """Which of the pair's files is not in the menu; the target first."""
+    if pair.target not in files:
+        return "target"
+    return "draft" if pair.draft and pair.draft not in files else None
 
 
 def _table(document: Document, name: str) -> Mapping[str, Any]:

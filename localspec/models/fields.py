@@ -48,9 +48,8 @@ class Reader:
 
     def finish(self, known: Iterable[str]) -> bool:
         """Warn of keys not in `known`; True when every field was right."""
-        if self.usable:
-            for name in self.mine.keys() - set(known):
-                self._note(name, "unknown key, not used", "warning")
+        for name in sorted(self.mine.keys() - set(known)):
+            self._note(name, "unknown key, not used", "warning")
         return self.usable
 
     def text(self, name: str, *, required: bool = False) -> str | None:

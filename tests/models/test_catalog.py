@@ -166,7 +166,17 @@ def test_a_bad_entry_is_named_by_file_line_and_key_and_hides_no_other(
 def test_a_wrong_change_to_a_shipped_entry_leaves_the_shipped_one(own: Path) -> None:
     known = load(own, '[files."qwen2.5-coder-1.5b"]\nsha256 = 5\n[pairs."qwen2.5-coder-1.5b"]\ndraft = "nowhere"\n')
     assert known.files["qwen2.5-coder-1.5b"].sha256.startswith("cc324af0")  # type: ignore[union-attr]
+    assert next(iter(known.pairs)) == "qwen2.5-coder-1.5b"
+    assert known.pairs["qwen2.5-coder-1.5b"].draft == "qwen2.5-coder-0.5b"
     assert len(known.problems) == 2
+
+
+def test_a_misspelt_key_is_named_beside_the_one_that_is_missing(own: Path) -> None:
+    known = load(own, '[pairs.mine]\ntagret = "smollm2-360m"\n')
+    assert [(one.severity, one.line, one.key) for one in known.problems] == [
+        ("error", 1, "pairs.mine.target"),
+        ("warning", 2, "pairs.mine.tagret"),
+    ]
 
 
 def test_an_unknown_key_warns_and_the_entry_is_used(own: Path) -> None:
