@@ -59,7 +59,8 @@ def _read() -> Any:
     try:
         return tomlkit.parse(file.read_text(encoding="utf-8")) if file.exists() else tomlkit.document()
     except (tomlkit.exceptions.ParseError, UnicodeDecodeError) as error:
-        raise ModelError(f"{named(file)} cannot be changed before it is correct: {plain(str(error))}") from error
+        cause = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else plain(str(error))
+        raise ModelError(f"{named(file)} cannot be changed before it is correct: {cause}") from error
 
 
 def _table(document: Any, name: str) -> Any:

@@ -40,7 +40,8 @@ def find(file: ModelFile) -> Path | None:
     if file.path is not None:
         return file.path
     own = place(file)
-    if _has_size(own, file.size):
+    # A file fetched when the menu named another hash is not the one it names now.
+    if _has_size(own, file.size) and (file.sha256 is None or fetched_hash(own) in (None, file.sha256)):
         return own
     return _located(file) or hubcache.find(file)
 

@@ -126,6 +126,12 @@ def test_a_file_of_another_size_than_the_menu_says_is_not_taken() -> None:
     assert store.find(ModelFile("thing", "x.gguf")) is not None
 
 
+def test_a_file_fetched_when_the_menu_named_another_hash_is_not_taken() -> None:
+    path = put("thing", "x.gguf")
+    assert store.find(ModelFile("thing", "x.gguf", sha256="0" * 64)) == path
+    assert store.find(ModelFile("thing", "x.gguf", sha256="1" * 64)) is None
+
+
 def test_the_menu_is_asked_before_the_hub() -> None:
     known = catalog.load()
     repo = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
@@ -236,3 +242,6 @@ def test_a_broken_own_file_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be changed before it is correct"):
         own.add("mine", tmp_path / "x.gguf")
     assert catalog.own_file().read_text() == "[files.x\n"
+    catalog.own_file().write_bytes(b"\xff")
+    with pytest.raises(ModelError, match="before it is correct: it is not UTF-8"):
+        own.add("mine", tmp_path / "x.gguf")

@@ -79,7 +79,10 @@ class HubSource:
                 lambda: api.model_info(asked.repo, files_metadata=True, timeout=_timeout()), asked.repo, job, say
             )
         except (Unreachable, TryLater) as error:
-            raise SourceFailed(f"{asked} cannot be looked up: {error}") from error
+            raise SourceFailed(
+                f"{asked} cannot be looked up: {error}; if you have the file, `localspec models add NAME "
+                "--target FILE` takes it"
+            ) from error
         siblings = {one.rfilename: one for one in info.siblings or []}
         licence = _licence(info)
         files = []
