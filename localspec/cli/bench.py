@@ -68,6 +68,7 @@ def figures_command(workload: Path | None, repeats: int, max_tokens: int, as_jso
             figures.measure(measured, setting)
     finally:
         client.close()
+        _remember(choice.name, measured)
         _print(measured, as_json)
     if interrupts.hit:
         say("interrupted: what was measured until then is shown")
@@ -84,6 +85,20 @@ def _tasks(workload: Path | None) -> "list[Task]":
         return workloads.read(workload)
     except workloads.WorkloadError as error:
         raise Failure(str(error)) from None
+
+
+def _remember(pair: str, figures: "Figures") -> None:
+    """Keep the speed-up for the menu, which shows it beside the pair."""
+    from localspec.cli.terminal import say
+    from localspec.models import catalog, measured
+
+    speedup = figures.edit_speedup
+    if speedup is None or pair not in catalog.load().pairs:
+        return
+    try:
+        measured.remember(pair, {"edits": round(speedup, 3)})
+    except OSError as error:
+        say(f"the speed-up could not be kept for the menu: {error.strerror or error}")
 
 
 def _print(figures: "Figures", as_json: bool) -> None:

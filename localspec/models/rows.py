@@ -3,13 +3,12 @@
 Data only; the command line and the screens draw it. Nothing here touches the network.
 """
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from localspec import paths
-from localspec.models import store
+from localspec.models import measured, store
 from localspec.models.catalog import Catalog, ModelFile, Pair
 from localspec.models.errors import ModelError, plain
 from localspec.models.fit import Fit, fit
@@ -69,8 +68,8 @@ class Row:
 
 def rows(known: Catalog, machine: Machine) -> list[Row]:
     """The pairs of the menu, in its order."""
-    measured = _measured()
-    return [_row(pair, known, machine, measured) for pair in known.pairs.values()]
+    known_here = measured.read()
+    return [_row(pair, known, machine, known_here.get(pair.key, {})) for pair in known.pairs.values()]
 
 
 def singles(known: Catalog) -> list[FileState]:
@@ -110,7 +109,7 @@ def _learned(file: ModelFile, header: Header) -> ModelFile:
     return replace(file, **new)  # type: ignore[arg-type]
 
 
-def _row(pair: Pair, known: Catalog, machine: Machine, measured: dict[str, dict[str, float]]) -> Row:
+def _row(pair: Pair, known: Catalog, machine: Machine, speedups: dict[str, float]) -> Row:
     files = tuple(state_of(file) for file in known.files_of(pair))
     sizes = [one.file.size for one in files]
     missing = [
@@ -125,7 +124,7 @@ def _row(pair: Pair, known: Catalog, machine: Machine, measured: dict[str, dict[
         fit=_fit(files, machine),
         verdict=verdict,
         compatible=words,
-        measured=measured.get(pair.key, {}),
+        measured=speedups,
     )
 
 
@@ -161,17 +160,3 @@ def _shape(one: FileState) -> Header | Shape | None:
         file.size, layers=file.layers, kv_heads=file.kv_heads, head_size=file.head_size, vocabulary=file.vocab_size,
         context_length=file.context_length,
     )  # fmt: skip
-
-
-def _measured() -> dict[str, dict[str, float]]:
-    """What `bench` noted for this machine: speed-up by pair and category."""
-    try:
-        found = json.loads((paths.state_dir() / "measured.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {
-        str(pair): {str(k): float(v) for k, v in values.items() if isinstance(v, int | float)}
-        for pair, values in found.items() if isinstance(values, dict)
-    }  # fmt: skip

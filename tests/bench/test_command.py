@@ -9,6 +9,7 @@ import pytest
 
 from localspec.bench import process
 from localspec.bench.process import StartUp
+from localspec.models import measured
 from tests.cli.streams import CommandLine
 from tests.fake_engine import FakeEngine, Say, Script, plain
 from tests.tiny import vocabulary, write_llama
@@ -62,6 +63,17 @@ def test_a_table_with_bars_and_one_row_an_edit(cli: CommandLine, model: Path, wo
     prompts = {request.prompt[1].text for request in cli.engines[-1].requests[2:]}
     assert prompts == {"Rename [/] it.\n```\nx = 1\n```", "Hello"}
     assert cli.engines[-1].closed
+
+
+def test_the_menu_shows_what_was_measured_of_its_pair(cli: CommandLine, model: Path, workload: Path) -> None:
+    arguments = ("--workload", str(workload), "--repeats", "2")
+    cli.run("bench", "figures", "--target", str(model), *arguments)
+    assert measured.read() == {}
+    assert cli.run("models", "add", "mine", "--target", str(model)).code == 0
+    cli.run("bench", "figures", "--pair", "mine", *arguments)
+    assert measured.read() == {"mine": {"edits": 1.0}}
+    row = next(line for line in cli.run("models", "list").out.splitlines() if line.startswith("mine "))
+    assert "edits 1.0x" in row
 
 
 def test_json_is_one_value_on_stdout(cli: CommandLine, model: Path) -> None:
