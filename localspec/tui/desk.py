@@ -222,7 +222,7 @@ class ChatDesk:
             self._home.caches.loaded(self.talk.chat_id)
         self._seen = state
         if state.phase == "broken":
-            self._screen.say(f"{state.error} F9 starts it again; F3 shows other models.", "error")
+            self._screen.say(f"F9 starts the engine again, F3 shows other models. {state.error}", "error")
         elif state.phase == "ready" and state.notes:
             self._told(state.notes)
         if state.phase == "ready" and self._waiting:
@@ -288,7 +288,8 @@ class ChatDesk:
                 prompt.fill(text)
         else:
             self._screen.query_one(Transcript).changed(answer)
-        self._screen.say(event.error + (" F9 starts the engine again." if event.engine_died else ""), "error")
+        again = "F9 starts the engine again. " if event.engine_died else ""
+        self._screen.say(again + event.error, "error")
         self._screen.show_live()
 
     # -- attached files ----------------------------------------------------------------------------------------------

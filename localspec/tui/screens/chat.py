@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -115,7 +116,7 @@ class ChatScreen(ChatActions, Screen[None]):
         """What the engine does now: in the head, and as a notice when it wants the person."""
         if not self.is_mounted:
             return
-        pair = one_line(state.choice.name) if state.choice else ""
+        pair = named(state)
         self.query_one("#pair", Static).update(
             Content.assemble(("localspec", "bold $text-primary"), (f"  {pair}", "bold"), f"  {self._files(state)}")
         )
@@ -161,8 +162,7 @@ class ChatScreen(ChatActions, Screen[None]):
     # -- what the desk shows -----------------------------------------------------------------------------------------
 
     def show_turns(self, turns: list[Turn]) -> None:
-        choice = self.home.engine.choice
-        self.query_one(Transcript).sync(turns, one_line(choice.name) if choice else "answer")
+        self.query_one(Transcript).sync(turns, named(self.home.engine) or "answer")
         self.query_one("#welcome").display = not turns
         self.query_one(Transcript).display = bool(turns)
 
@@ -242,3 +242,8 @@ class ChatScreen(ChatActions, Screen[None]):
         """By the person's wish, else by the room there is."""
         room = self.size.width >= PANEL_FROM
         self.query_one(SidePanel).display = room if self._panel is None else self._panel
+
+
+def named(state: EngineState) -> str:
+    """What answers, by a short name: the pair's, or the file's."""
+    return one_line(Path(state.choice.name).name) if state.choice else ""
