@@ -18,6 +18,15 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     return line
 
 
+@pytest.fixture
+def own_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of the person's model folders is seen."""
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "OLLAMA_MODELS", "LLAMA_CACHE", "HF_HUB_CACHE", "HF_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_llama(tmp_path_factory.mktemp("models") / "tiny.gguf")
