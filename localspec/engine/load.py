@@ -70,16 +70,18 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
         for model in models:
             is_target = model is models[0]
             longest = config.max_draft_length
+            batch = min(config.batch, max(size, longest + 1))
             options = ContextOptions(
                 context=size,
-                batch=min(config.batch, max(size, longest + 1)),
+                batch=batch,
                 # A draft is read one row at a time; the probe and the target's verify pass need the width of a cycle.
                 outputs=longest + 1 if is_target else RECURRENT_ROLLBACK + 1,
                 threads=threads,
                 kv_type=config.kv_type,
                 flash_attn=flash,
                 swa_full=config.swa_full,
-                rollback=min(longest, RECURRENT_ROLLBACK),
+                # Snapshots for all but one token of a batch, or more, are a failed native assertion.
+                rollback=max(0, min(longest, RECURRENT_ROLLBACK, batch - 2)),
             )
             context = Context(model, options, abort)
             contexts.append(context)
