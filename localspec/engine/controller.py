@@ -39,11 +39,18 @@ RESUMED_PRIORS: dict[Ground, tuple[float, ...]] = {
 PROBE_AFTER = 64
 """Tokens of an answer before a draft model that seems not to pay is tried again; doubled at each failure."""
 
+PROBE_SHARE = 0.05
+"""What bringing a drafter in step for such a try may cost of the answer so far: most tries fail."""
+
+FORECAST = 64
+"""Tokens an answer is expected to go on for at least; later, as many as it has: how long is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What a drafter could do now: `length` tokens at most, each costing `token_cost` plain passes to draft.
 
+    `start_cost` is what it costs to bring the drafter in step first, in plain passes: once, and then never again.
     `evidence` is lookup's match length in tokens, which acceptance depends on; 0 for a drafter without one. `ground` is
     what lookup's guess rests on.
     """
@@ -51,6 +58,7 @@ class Offer:
     drafter: DrafterName
     length: int
     token_cost: float = 0.0
+    start_cost: float = 0.0
     evidence: int = 0
     ground: Ground = "match"
 
@@ -94,6 +102,7 @@ class Controller:
 
     cost: PassCost
     _rates: dict[tuple[DrafterName, Ground, int], _Rate] = field(default_factory=dict)
+    _emitted: int = 0
     _since_probe: int = 0
     _probe_after: int = PROBE_AFTER
 
@@ -105,7 +114,9 @@ class Controller:
         best: Choice | None = None
         for number, offer in enumerate(offers):
             choice = self._best_length(number, offer, limit)
-            if choice is not None and (best is None or choice.gain > best.gain):
+            if choice is None or not (insist or self._pays_back(offer, choice.gain)):
+                continue
+            if best is None or choice.gain > best.gain:
                 best = choice
         if best is not None and (insist or best.gain >= PAYS):
             return best
@@ -118,7 +129,13 @@ class Controller:
 
     def emitted(self, tokens: int) -> None:
         """So many tokens left the cycle, whoever proposed them."""
+        self._emitted += tokens
         self._since_probe += tokens
+
+    def _pays_back(self, offer: Offer, gain: float) -> bool:
+        """Whether the rest of the answer is expected to return what the offer costs to start."""
+        saved = max(FORECAST, self._emitted) * (1.0 - 1.0 / gain)
+        return offer.start_cost == 0.0 or offer.start_cost <= saved
 
     def _rate(self, offer: Offer, place: int) -> _Rate:
         """The acceptance rate of the token at `place` of the draft, all before it having stood."""
@@ -150,7 +167,9 @@ class Controller:
         if self._since_probe < self._probe_after or limit < 3:
             return None
         for number, offer in enumerate(offers):
-            if offer.token_cost > 0.0 and 4.0 / (self.cost.of(4) + 3 * offer.token_cost) >= PAYS:
+            if offer.token_cost == 0.0 or offer.start_cost > PROBE_SHARE * self._emitted:
+                continue
+            if 4.0 / (self.cost.of(4) + 3 * offer.token_cost) >= PAYS:
                 self._since_probe = 0
                 self._probe_after *= 2
                 return Choice(number, 3, 1.0)

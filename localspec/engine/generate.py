@@ -46,7 +46,7 @@ class Engine:
         target, draft = self._loaded.target, self._loaded.draft
         self._encoder = PromptEncoder(target.model)
         self._costs = Costs(draft.model.size / max(1, target.model.size) if draft else 1.0)
-        self._lookup = Lookup()
+        self._lookup = Lookup(ends=target.model.end_tokens)
         self._model_drafter: ModelDrafter | None = None
         if draft is not None:
             size = target.model.vocab_size
@@ -104,13 +104,13 @@ class _Answer:
         loaded = engine._loaded
         self._target: Context = loaded.target
         self._model = loaded.target.model
-        self._ids = engine._encoder.encode(request.prompt)
         self._begun = time.perf_counter()
+        self._ids = engine._encoder.encode(request.prompt)
         self._check()
         seed = request.seed if request.seed is not None else secrets.randbits(32)
-        self._rng = np.random.default_rng(seed)
         drafter = engine._model_drafter
         try:
+            self._rng = np.random.default_rng(seed)
             self._sampler = Sampler(request.sampling, self._model.vocab_size)
             self._stream = TextStream(request.stop)
             if drafter is not None:
@@ -193,13 +193,17 @@ class _Answer:
         reused = self._tally.prompt_reused = target.truncate(shared)
         yield Prefill(reused, len(ids), reused)
         rows = np.empty((0, 0), np.float32)
-        chunk = min(PREFILL_CHUNK, target.options.batch)
-        for start in range(reused, len(ids), chunk):
-            end = min(start + chunk, len(ids))
+        for start, end in self._chunks(reused, len(ids)):
             rows = self._decode(ids[start:end], 1 if end == len(ids) else 0)
             yield Prefill(end, len(ids), reused)
         row: NDArray[np.float32] = rows[-1]
         return row
+
+    def _chunks(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Where to cut a stretch that is decoded without being judged."""
+        size = min(PREFILL_CHUNK, self._target.options.batch)
+        for at in range(start, end, size):
+            yield at, min(at + size, end)
 
     def _decode(self, tokens: Sequence[int], rows: int) -> Rows:
         if self._engine._abort.is_set:
@@ -241,35 +245,39 @@ class _Answer:
         chosen = [*draft.tokens[: verdict.accepted], verdict.token]
         kinds: list[Kind] = ["accepted"] * verdict.accepted
         kinds.append("plain" if not draft.tokens else "bonus" if verdict.accepted == len(draft.tokens) else "resampled")
-        # The accepted tokens are in the cache, the last one chosen is not; a cut takes away more.
         yield from self._emit(run, chosen, kinds, proposal, self._tally.cycles + 1)
-        self._restore(history, min(before + verdict.accepted, len(history)))
 
         emitted = history[before:]
         accepted = min(verdict.accepted, len(emitted))
-        # A rejection counts when the run was not cut before it.
-        rejected = verdict.accepted < len(draft.tokens) and accepted == verdict.accepted
-        judged = accepted + int(rejected)
+        # A rejection counts when the run was not cut before it; an end token was looked at, though not emitted.
+        reached = len(emitted) + int(run.reason == "end_of_text")
+        judged = accepted + int(verdict.accepted < min(len(draft.tokens), reached))
         now = time.perf_counter()
         strategy.costs.learn_pass(before, 1 + len(draft.tokens), verify_s, now)
         if proposal.drafter == "draft":
-            strategy.costs.learn_draft(before, len(draft.tokens), draft_s)
+            strategy.costs.learn_draft(before, proposal.behind, len(draft.tokens), draft_s)
         strategy.learn(proposal, judged, accepted, emitted)
-        if not emitted:
-            # This pass only found the end: like the prompt's it is outside the figures, which count tokens.
-            return
-        yield self._tally.cycle(
-            drafter=proposal.drafter,
-            proposed=len(draft.tokens),
-            proposed_text=self._spell(draft.tokens),
-            judged=judged,
-            accepted=accepted,
-            emitted=len(emitted),
-            draft_s=draft_s,
-            verify_s=verify_s,
-            match_length=draft.match_length,
-            now=now,
-        )
+        # A pass that only found the end is, like the prompt's, outside the figures, which count tokens.
+        if emitted:
+            yield self._tally.cycle(
+                drafter=proposal.drafter,
+                proposed=len(draft.tokens),
+                proposed_text=self._spell(draft.tokens),
+                judged=judged,
+                accepted=accepted,
+                emitted=len(emitted),
+                draft_s=draft_s,
+                verify_s=verify_s,
+                match_length=draft.match_length,
+                now=now,
+            )
+        # Only now, when all that was emitted is counted: it may have to decode again, and be cancelled in it.
+        # The accepted tokens are in the cache, the last one chosen is not; a cut takes away more.
+        keep = min(before + verdict.accepted, len(history))
+        kept = target.truncate(keep)
+        if run.reason is None:
+            for start, end in self._chunks(kept, keep):
+                self._decode(history[start:end], 0)
 
     def _verify(self, proposal: Proposal, rows: Rows, history: list[int]) -> Verdict:
         """Judge the draft; row i is scored with the history that includes the i draft tokens before it."""
@@ -286,12 +294,6 @@ class _Answer:
             return rejection(tokens, proposal.draft.probs, lambda i: self._law(rows[i], seen(i)), self._rng)
         finally:
             del history[before:]
-
-    def _restore(self, history: Sequence[int], keep: int) -> None:
-        """Cut the target back to the first `keep` tokens of the history, decoding again what cannot be cut to."""
-        kept = self._target.truncate(keep)
-        for start in range(kept, keep, PREFILL_CHUNK):
-            self._decode(history[start : min(start + PREFILL_CHUNK, keep)], 0)
 
     # -- emitting ----------------------------------------------------------------------------------------------------
 

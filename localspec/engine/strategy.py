@@ -19,15 +19,25 @@ PATIENCE = 0.4
 """The draft model goes on while it believes at least so much that all its tokens so far stand: below it a further token
 costs more than it is likely to return on every curve measured."""
 
+READING = 0.2
+"""A token read in a wide pass relative to one drawn: 0.14 to 0.28 on every curve measured."""
+
+IN_STEP = 2
+"""Tokens a draft model reads before it draws, when it drafted in the cycle before and all of its draft stood."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """This cycle's draft, who made it, and the free guesses that were offered but not used."""
+    """This cycle's draft, who made it, and the free guesses that were offered but not used.
+
+    `behind` is how many tokens a draft model had to read first.
+    """
 
     drafter: DrafterName
     draft: Draft
     offer: Offer | None = None
     unused: tuple[tuple[Offer, int], ...] = ()
+    behind: int = 0
 
 
 PLAIN = Proposal("none", NOTHING)
@@ -49,14 +59,19 @@ class Costs:
         elif plain := self.plain.ms(context):
             self.passes.learn(width, seconds * 1000 / plain)
 
-    def learn_draft(self, context: int, tokens: int, seconds: float) -> None:
-        if tokens and (plain := self.plain.ms(context)):
+    def learn_draft(self, context: int, behind: int, tokens: int, seconds: float) -> None:
+        """Reading `behind` tokens and drawing `tokens` took `seconds`: what reading costs is no price of a token."""
+        if tokens and behind <= IN_STEP and (plain := self.plain.ms(context)):
             self._draft.append(seconds * 1000 / tokens / plain)
 
     @property
     def draft_token(self) -> float:
         """A draft token relative to a plain pass: measured, before that the ratio of the models' sizes."""
         return median(self._draft) if self._draft else self._draft_prior
+
+    def catching_up(self, behind: int) -> float:
+        """What it costs a draft model that is `behind` tokens behind to be in step again, in plain passes."""
+        return max(0, behind - IN_STEP) * READING * self.draft_token
 
 
 class Strategy:
@@ -88,8 +103,10 @@ class Strategy:
         """The prompt is known. In `auto` the draft model waits until it is first asked: its prefill may never pay."""
         if self._lookup is not None:
             self._lookup.begin(prompt)
-        if self._model is not None and not self._lazy_model:
+        if self._model is not None:
             self._model.begin(prompt)
+            if not self._lazy_model:
+                self._model.prefill(prompt)
 
     def propose(self, history: Sequence[int], limit: int, now: float) -> Proposal:
         """At most `limit` tokens to follow `history`; nothing when a plain pass is better, or due for the baseline."""
@@ -103,9 +120,10 @@ class Strategy:
             if draft.tokens:
                 return Proposal("lookup", draft)
         if self._model is not None:
+            behind = self._model.behind(history)
             draft = self._model.draft(history, length)
             if draft.tokens:
-                return Proposal("draft", draft)
+                return Proposal("draft", draft, behind=behind)
         return PLAIN
 
     def _choose(self, history: Sequence[int], limit: int) -> Proposal:
@@ -115,8 +133,11 @@ class Strategy:
             found = self._lookup.draft(history, limit)
             if found.tokens:
                 offers.append(Offer("lookup", len(found.tokens), evidence=found.match_length, ground=found.ground))
+        behind = 0
         if self._model is not None:
-            offers.append(Offer("draft", limit, token_cost=self.costs.draft_token))
+            behind = self._model.behind(history)
+            start = self.costs.catching_up(behind)
+            offers.append(Offer("draft", limit, token_cost=self.costs.draft_token, start_cost=start))
         choice = self._controller.choose(offers, limit, insist=self._insist)
         offer = offers[choice.offer] if choice else None
         unused = tuple((o, found.tokens[0]) for o in offers if o.drafter == "lookup" and o is not offer)
@@ -127,7 +148,7 @@ class Strategy:
             return Proposal("lookup", replace(found, tokens=found.tokens[: choice.length]), offer)
         assert self._model is not None
         draft = self._model.draft(history, choice.length)
-        return Proposal("draft" if draft.tokens else "none", draft, offer, unused)
+        return Proposal("draft" if draft.tokens else "none", draft, offer, unused, behind)
 
     def learn(self, proposal: Proposal, judged: int, accepted: int, emitted: Sequence[int]) -> None:
         """The target judged the proposal; `emitted` tokens left the cycle."""

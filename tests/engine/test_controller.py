@@ -1,9 +1,11 @@
 """The controller on synthetic costs and texts: what pays is chosen, what does not is left, and both are followed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from localspec.engine.controller import PAYS, PROBE_AFTER, Controller, Offer
+from localspec.engine.controller import FORECAST, PAYS, PROBE_AFTER, PROBE_SHARE, Choice, Controller, Offer
 from localspec.engine.cost import ENOUGH, PassCost
 
 
@@ -115,6 +117,34 @@ def test_a_drafter_whose_best_case_cannot_pay_is_never_asked() -> None:
     """The target as its own draft at its full cost."""
     controller = Controller(STEPS)
     assert not any(run(controller, Offer("draft", 31, token_cost=1.0), 1.0, 500))
+
+
+def test_a_drafter_that_must_read_first_waits_until_that_pays_back() -> None:
+    """P1: reading a long prompt for a short answer gains nothing."""
+    offer = Offer("draft", 31, token_cost=0.05, start_cost=FORECAST / 2)
+    ready = replace(offer, start_cost=0.0)
+    controller = Controller(STEPS)
+    for _ in range(20):
+        controller.learn(offer, 7, 7)
+    gain = controller.choose([ready], 31)
+    assert gain is not None
+    assert gain.gain > 2.0
+    assert controller.choose([offer], 31) == gain
+    late = replace(offer, start_cost=FORECAST)
+    assert controller.choose([late], 31) is None
+    assert controller.choose([late], 31, insist=True) == gain
+    controller.emitted(4 * FORECAST)
+    assert controller.choose([late], 31) == gain
+
+
+def test_a_probe_costs_a_small_share_of_the_answer() -> None:
+    """P1: reading the prompt included."""
+    offer = Offer("draft", 31, token_cost=0.3, start_cost=20.0)
+    controller = Controller(STEPS)
+    controller.emitted(PROBE_AFTER)
+    assert controller.choose([offer], 31) is None
+    controller.emitted(int(20.0 / PROBE_SHARE) - PROBE_AFTER)
+    assert controller.choose([offer], 31) == Choice(0, 3, 1.0)
 
 
 def test_a_person_who_insists_gets_a_draft() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from localspec.engine.drafters.base import Draft
+from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.errors import DecodeError, EngineError, LoadError, PromptTooLong
 from localspec.engine.events import Finished, Prefill, Token
 from localspec.engine.generate import Engine, common_prefix
@@ -65,14 +67,14 @@ def test_temperature_zero_accepts_by_argmax(make_engine: MakeEngine) -> None:
     assert cold.end.stats.acceptance_rate == nearly.end.stats.acceptance_rate == 1.0
 
 
-@pytest.mark.parametrize("length", [2, 8, 31])
+@pytest.mark.parametrize("length", [2, 8, 48])
 @pytest.mark.parametrize("mode", ["lookup", "draft"])
 def test_penalties_count_emitted_tokens_only(make_engine: MakeEngine, mode: str, length: int) -> None:
     """C5: a rejected token leaves no trace in the history the penalties see."""
     penalised = SamplerSettings(
         temperature=0.0, frequency_penalty=0.9, presence_penalty=0.3, repeat_penalty=1.2, logit_bias=ENDLESS
     )
-    engine = make_engine("target", "draft")
+    engine = make_engine("target", "draft", max_draft_length=48)
     plain = ask(engine, REPETITIVE, sampling=penalised, max_tokens=100)
     drafted = ask(engine, REPETITIVE, sampling=penalised, max_tokens=100, speculate=mode, draft_length=length)
     assert drafted.ids == plain.ids
@@ -121,13 +123,17 @@ def test_the_pass_that_only_finds_the_end_is_outside_the_figures(forced_engine: 
     engine.close()
 
 
+@pytest.mark.parametrize("past_the_end", [False, True])
 @pytest.mark.parametrize("length", [None, 3, 8])
 @pytest.mark.parametrize("mode", ["off", "draft"])
 def test_an_end_token_inside_a_draft_cuts_the_run(
-    forced_engine: Callable[..., Engine], mode: str, length: int | None
+    forced_engine: Callable[..., Engine], mode: str, length: int | None, past_the_end: bool
 ) -> None:
     """C1: what follows the end token in an accepted draft is not counted, coloured or cached; nor is the end itself."""
     engine = forced_engine("a", "b", "c", "d", "e", tiny.EOS, draft=True)
+    if past_the_end:
+        assert engine._model_drafter is not None
+        engine._model_drafter._ends = frozenset()
     answer = ask(engine, "a", sampling=GREEDY, speculate=mode, draft_length=length)
     assert answer.end.text == "bcde"
     assert answer.end.reason == "end_of_text"
@@ -135,6 +141,22 @@ def test_an_end_token_inside_a_draft_cuts_the_run(
     check_sums(answer)
     assert engine._loaded.target.tokens == tiny.ids("abcde")
     engine.close()
+
+
+def test_a_rejection_behind_a_stop_is_not_counted(
+    forced_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2, C1: the run was cut before it; one that the target answers with its end token was reached."""
+    monkeypatch.setattr(Lookup, "draft", lambda *_: Draft(tiny.ids("cdk")))
+    for order, stop, reason in (("abcde", ("d",), "stop"), ("abcd", (), "end_of_text")):
+        engine = forced_engine(*order, tiny.EOS)
+        ask(engine, "a", sampling=GREEDY)  # Measures the plain passes that would otherwise come first.
+        answer = ask(engine, "a", sampling=GREEDY, speculate="lookup", draft_length=3, stop=stop)
+        assert answer.end.reason == reason
+        cycle = answer.cycles[-1]
+        assert (cycle.proposed, cycle.accepted, cycle.judged) == (3, 2, 2 if stop else 3)
+        check_sums(answer)
+        engine.close()
 
 
 @pytest.mark.parametrize("mode", ["off", "draft", "lookup"])
@@ -210,6 +232,17 @@ def test_a_batch_smaller_than_the_draft(make_engine: MakeEngine) -> None:
     check_sums(answer)
 
 
+@pytest.mark.parametrize("model", ["target", "hybrid", "sliding"])
+@pytest.mark.parametrize("batch", [1, 2, 4, 8, 9])
+def test_a_batch_of_few_tokens(make_engine: MakeEngine, model: str, batch: int) -> None:
+    """K3: a recurrent state keeps fewer snapshots than the batch has tokens; more are a failed native assertion."""
+    engine = make_engine(model, batch=batch, context=128)
+    answer = ask(engine, REPETITIVE, speculate="lookup", draft_length=8)
+    assert answer.ids == ask(make_engine(model, context=128), REPETITIVE).ids
+    assert max(c.proposed for c in answer.cycles) < batch
+    check_sums(answer)
+
+
 def test_a_prompt_too_long_says_by_how_much(make_engine: MakeEngine) -> None:
     engine = make_engine("target", context=16)
     with pytest.raises(PromptTooLong, match=r"20 tokens, 4 more than the context of 16"):
@@ -227,6 +260,7 @@ def test_a_prompt_too_long_says_by_how_much(make_engine: MakeEngine) -> None:
         ({"stop": ("",)}, "stop string"),
         ({"sampling": SamplerSettings(temperature=-1.0)}, "temperature"),
         ({"sampling": SamplerSettings(logit_bias={999: 1.0})}, "logit_bias"),
+        ({"seed": -1}, "non-negative"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_in_words(
@@ -299,6 +333,19 @@ def test_an_abandoned_answer_leaves_the_next_one_right(make_engine: MakeEngine) 
         assert again.end.stats.acceptance_rate == 1.0
 
 
+@pytest.mark.parametrize("mode", ["draft", "auto"])
+def test_the_draft_follows_another_conversation(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """K2: the target as its own draft accepts everything, whatever the draft's cache held before."""
+    monkeypatch.setattr(Lookup, "draft", lambda *_: Draft(()))
+    engine = make_engine("target", "twin")
+    for text in ("abcdefgh" * 4, "hgfedcba" * 4, "abcdkkkk" * 4, "abcdkkkk" * 3):
+        answer = ask(engine, text, speculate=mode, draft_length=4)
+        assert answer.end.stats.judged > 0
+        assert answer.end.stats.acceptance_rate == 1.0
+
+
 def test_a_decode_that_fails_after_reuse_is_tried_once_more(
     make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,6 +403,38 @@ def test_a_sliding_window_shorter_than_the_answer(make_engine: MakeEngine, full:
         drafted = ask(engine, REPETITIVE, max_tokens=300, speculate=mode, draft_length=6)
         assert drafted.ids == plain.ids
         check_sums(drafted)
+
+
+def test_a_cut_that_clears_is_decoded_again_in_batches_and_may_be_cancelled(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K1, P2: a window that has moved on; what was emitted before the cancel is counted, and the text goes on right."""
+    engine = make_engine("target", "draft", batch=16, max_draft_length=4)
+    plain = ask(make_engine("target"), REPETITIVE)
+    target = engine._loaded.target
+    real, clears = target.truncate, 0
+
+    def clearing(keep: int) -> int:
+        nonlocal clears
+        if keep == len(target.tokens):
+            return keep
+        clears += 1
+        if cancel_at == clears:
+            engine.cancel()
+        return real(0)
+
+    monkeypatch.setattr(target, "truncate", clearing)
+    cancel_at = 0
+    answer = ask(engine, REPETITIVE, speculate="draft", draft_length=4)
+    assert answer.ids == plain.ids
+    assert clears > 1
+    check_sums(answer)
+    clears, cancel_at = 0, 3
+    cancelled = ask(engine, REPETITIVE, speculate="draft", draft_length=4)
+    assert cancelled.end.reason == "cancelled"
+    assert 1 < len(cancelled.ids) < len(plain.ids)
+    assert cancelled.ids == plain.ids[: len(cancelled.ids)]
+    check_sums(cancelled)
 
 
 def test_padding_rows_are_neither_drafted_nor_indexed(make_engine: MakeEngine) -> None:

@@ -204,3 +204,11 @@ def test_a_new_conversation_forgets_the_course() -> None:
     lookup = copying(7)
     lookup.begin([50, 51, 52])
     assert lookup.draft([], 6).tokens == ()
+
+
+def test_nothing_is_proposed_past_an_end_token() -> None:
+    """C1: an end token in the conversation is the last a draft can be of use for."""
+    lookup = Lookup(ends=frozenset({99}))
+    lookup.begin([1, 2, 3, 99, 4, 5, 1, 2])
+    assert lookup.draft([], 8).tokens == [3, 99]
+    assert lookup.draft([], 1).tokens == [3]

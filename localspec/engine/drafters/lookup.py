@@ -145,13 +145,14 @@ class Lookup:
     """Drafts by the longest match, of equally long ones by the latest: the newest version of an edited text counts.
 
     Behind an edit in a long copy the match is short and may be anywhere; there the copy is resumed where it was left.
-    Proposes nothing when fewer than `min_match` tokens match. Costs microseconds, native memory none.
+    Proposes nothing when fewer than `min_match` tokens match, and nothing past one of `ends`, which ends the answer.
+    Costs microseconds, native memory none.
     """
 
     name: Literal["lookup"] = "lookup"
 
-    def __init__(self, min_match: int = MIN_MATCH) -> None:
-        self._min_match = min_match
+    def __init__(self, min_match: int = MIN_MATCH, ends: frozenset[int] = frozenset()) -> None:
+        self._min_match, self._ends = min_match, ends
         self._index = SuffixIndex()
         self._course = Course()
 
@@ -186,7 +187,8 @@ class Lookup:
         period = len(draft)
         while len(draft) < limit:
             draft.append(draft[-period])
-        return draft
+        end = next((i for i, token in enumerate(draft) if token in self._ends), limit)
+        return draft[: end + 1]
 
     def accept(self, tokens: Sequence[int]) -> None:
         for token in tokens:

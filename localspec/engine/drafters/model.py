@@ -15,7 +15,7 @@ from localspec.engine.sampling import Sampler
 class ModelDrafter:
     """Drafts with `context` for a target of `target_vocab` tokens.
 
-    Set `sampler` and `rng` before each answer.
+    Set `sampler` and `rng` before each answer. A draft ends at an end token.
     `patience` lets a draft end early: after keeping a token, no further one is drawn once the product of the
     probabilities the draft gave its own tokens has fallen below it. Nothing drawn is ever taken back.
     """
@@ -29,18 +29,26 @@ class ModelDrafter:
         self._vocab = min(target_vocab, context.model.vocab_size)
         self._padded = np.full(target_vocab, -np.inf, np.float32) if target_vocab != context.model.vocab_size else None
         self._agreed = 0
+        self._ends = context.model.end_tokens
 
     def begin(self, tokens: Sequence[int]) -> None:
-        """Prefill the draft's context with all but the last of `tokens`; raises `Aborted` when cancelled."""
+        """The context is kept: what it shares with `tokens` is found when it is next used."""
         self._agreed = 0
+
+    def prefill(self, tokens: Sequence[int]) -> None:
+        """Read all but the last of `tokens` now; raises `Aborted` when cancelled."""
         if self._can_hold(tokens):
-            self._step_to(tokens[:-1], tokens)
+            self._step_to(tokens[:-1])
+
+    def behind(self, history: Sequence[int]) -> int:
+        """How many tokens of `history` a draft has to read before it can draw; 1 or 2 from one cycle to the next."""
+        return len(history) - min(self._agree(history), len(history) - 1)
 
     def draft(self, history: Sequence[int], limit: int) -> Draft:
         limit = min(limit, self.context.size - len(history) + 1)
         if limit < 1 or not self._can_hold(history):
             return Draft(())
-        row = self._step_to(history, history)
+        row = self._step_to(history)
         drawn: list[int] = []
         probs: list[Distribution] = []
         seen = list(history)
@@ -52,7 +60,7 @@ class ModelDrafter:
             drawn.append(token)
             seen.append(token)
             probs.append(law)
-            if len(drawn) == limit:
+            if len(drawn) == limit or token in self._ends:
                 break
             if self.patience:
                 joint *= _softmax_at(logits, token) if law.is_one_hot else law.prob(token)
@@ -72,21 +80,23 @@ class ModelDrafter:
         """Padding rows of a larger target vocabulary mean nothing to the draft and must not be indexed."""
         return len(tokens) <= self.context.size and all(t < self._vocab for t in tokens[self._agreed :])
 
-    def _step_to(self, tokens: Sequence[int], history: Sequence[int]) -> NDArray[np.float32]:
-        """Bring the context to exactly `tokens` and return the logits after the last of them (empty when none decoded).
-
-        Only the part of the history past what is known to agree is compared.
-        """
-        context = self.context
-        agree, end = min(self._agreed, len(context.tokens)), min(len(context.tokens), len(tokens))
-        while agree < end and context.tokens[agree] == tokens[agree]:
+    def _agree(self, tokens: Sequence[int]) -> int:
+        """How many of `tokens` the context begins with; only those past what is known to agree are compared."""
+        held = self.context.tokens
+        agree, end = min(self._agreed, len(held)), min(len(held), len(tokens))
+        while agree < end and held[agree] == tokens[agree]:
             agree += 1
+        self._agreed = agree
+        return agree
+
+    def _step_to(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """Bring the context to exactly `tokens` and return the logits after the last of them (empty for none)."""
+        context = self.context
         # The last token is decoded again when it is already there: its logits are wanted.
-        kept = context.truncate(min(agree, max(0, len(tokens) - 1)))
+        kept = context.truncate(min(self._agree(tokens), max(0, len(tokens) - 1)))
         row: NDArray[np.float32] = np.empty(0, np.float32)
         for start in range(kept, len(tokens), context.options.batch):
             row = context.decode(tokens[start : start + context.options.batch])[-1]
-        self._agreed = min(len(context.tokens), len(history))
         return row
 
     def _target_row(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
