@@ -40,7 +40,8 @@ class Tmux:
         }  # fmt: skip
         words = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
         # pytest may set the size of a terminal for its own purposes.
-        command = f"env -u COLUMNS -u LINES {words} {shlex.quote(sys.executable)} -m localspec; echo left with $?; exec sleep 1000"
+        program = f"env -u COLUMNS -u LINES {words} {shlex.quote(sys.executable)} -m localspec"
+        command = f"{program}; echo left with $?; exec sleep 1000"
         self._tmux("-f", os.devnull, "new-session", "-d", "-x", str(columns), "-y", str(rows), command)
         until(lambda: self.app is not None, "the app runs")
         app = self.app
