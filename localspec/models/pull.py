@@ -20,7 +20,7 @@ from localspec.models.progress import Job, PullEvent, Said
 from localspec.models.settings import Settings
 from localspec.models.sources.base import Source, SourceFailed
 from localspec.models.sources.disk import DiskSource
-from localspec.models.sources.hub import HubSource
+from localspec.models.sources.hub import HubSource, Unlisted
 from localspec.models.sources.packages import WHEEL_FOLDER, PackageSource
 
 MARGIN = 300_000_000
@@ -82,13 +82,27 @@ def _wanted(name: str, known: Catalog, target_only: bool, settings: Settings, jo
         raise ModelError(f"{plain(name)!r} is not on the menu: `localspec models list` shows what is")
     if entry := store.on_menu(known, asked):
         return [entry]
+    here = store.find_reference(known, asked)
     if settings.offline or "hub" not in settings.order:
+        if here is not None:
+            return [_as_it_lies(asked, here)]
         why = "offline" if settings.offline else "the hub is not among the sources of the settings"
         raise ModelError(
             f"{why}, so {name} cannot be looked up: `localspec models add NAME --target FILE` takes a file"
         )
-    files = HubSource(settings.endpoint).describe(asked, job)
+    try:
+        files = HubSource(settings.endpoint).describe(asked, job)
+    except Unlisted as error:
+        if here is None:
+            raise
+        job.report(Said(name, f"{error.cause}; what is here is used"))
+        return [_as_it_lies(asked, here)]
     return [_same_on_menu(file, known) or file for file in files]
+
+
+def _as_it_lies(asked: reference.Reference, path: Path) -> ModelFile:
+    """A file that is here already, while nobody can be asked whether the hub has another one now."""
+    return ModelFile(key=asked.repo, name=path.name, path=path)
 
 
 def _same_on_menu(file: ModelFile, known: Catalog) -> ModelFile | None:

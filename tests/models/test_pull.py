@@ -19,7 +19,7 @@ from localspec.models.errors import ModelError
 from localspec.models.partial import DiskFull, Part
 from localspec.models.progress import Cancelled, Moved, PullEvent
 from tests.models.conftest import NAME, REPO, Writer
-from tests.models.fetching import content, fetch, settings
+from tests.models.fetching import content, fetch, said, settings
 from tests.models.hubserver import Fault, HubServer
 
 
@@ -123,6 +123,25 @@ def test_offline_asks_nobody(hub: HubServer, write_menu: Writer, monkeypatch: py
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert model_settings.load().offline
     assert hub.paths == []
+
+
+def test_a_repositorys_file_that_is_here_needs_no_hub(hub: HubServer) -> None:
+    """D2: offline, with the hub gone, and with the hub not among the sources."""
+    hub.repos["Some/One"] = {"one-Q8_0.gguf": b"one" * 1000}
+    [first] = pull.pull(["Some/One"], settings=settings(hub))
+    asked = len(hub.paths)
+    for without in (settings(hub, offline=True), settings(hub, order=("disk",))):
+        [again] = pull.pull(["Some/One:Q8_0"], settings=without)
+        assert (again.path, again.source) == (first.path, None)
+    assert len(hub.paths) == asked
+    events: list[PullEvent] = []
+    gone = settings(hub, endpoint="http://127.0.0.1:9")
+    [again] = pull.pull(["Some/One"], settings=gone, report=events.append)
+    assert (again.path, again.source) == (first.path, None)
+    assert "Some/One cannot be looked up: cannot reach 127.0.0.1" in said(events)
+    assert "what is here is used" in said(events)
+    with pytest.raises(ModelError, match="cannot be looked up"):
+        pull.pull(["Some/One:Q4_0"], settings=gone)
 
 
 def test_two_processes_do_not_fetch_the_same_file_twice(hub: HubServer, write_menu: Writer) -> None:

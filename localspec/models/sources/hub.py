@@ -32,6 +32,14 @@ _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY
 Result = TypeVar("Result")
 
 
+class Unlisted(SourceFailed):
+    """The hub could not be asked what a repository holds. `cause` says why."""
+
+    def __init__(self, asked: Reference, cause: str) -> None:
+        self.cause = f"{asked} cannot be looked up: {cause}"
+        super().__init__(f"{self.cause}; if you have the file, `localspec models add NAME --target FILE` takes it")
+
+
 class HubSource:
     """Fetches from `endpoint`: the hub or a mirror that speaks like it."""
 
@@ -79,10 +87,7 @@ class HubSource:
                 lambda: api.model_info(asked.repo, files_metadata=True, timeout=_timeout()), asked.repo, job, say
             )
         except (Unreachable, TryLater) as error:
-            raise SourceFailed(
-                f"{asked} cannot be looked up: {error}; if you have the file, `localspec models add NAME "
-                "--target FILE` takes it"
-            ) from error
+            raise Unlisted(asked, str(error)) from error
         siblings = {one.rfilename: one for one in info.siblings or []}
         licence = _licence(info)
         files = []
