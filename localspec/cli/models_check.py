@@ -9,6 +9,7 @@ import click
 
 from localspec import paths
 from localspec.cli.errors import FAILED
+from localspec.cli.models_progress import Spoken
 from localspec.cli.output import print_json, progress_bars
 from localspec.cli.terminal import one_line
 from localspec.models import catalog, store
@@ -124,8 +125,12 @@ def _hash(path: Path) -> str:
     with progress_bars() as bars:
         task = bars.add_task(one_line(f"reading {path.name}"), total=path.stat().st_size)
 
+        spoken = Spoken()
+
         def show(event: PullEvent) -> None:
-            if isinstance(event, Moved):
+            if isinstance(event, Moved) and bars.disable:
+                spoken.at(event)
+            elif isinstance(event, Moved):
                 bars.update(task, completed=event.done)
 
         job = Job(show)

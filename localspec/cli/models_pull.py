@@ -1,15 +1,14 @@
 """`localspec models pull` on a terminal: sentences and bars on stderr, or one JSON event a line."""
 
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any
 
 import click
 
 from localspec.cli.errors import title_of
+from localspec.cli.models_progress import Spoken, doing
 from localspec.cli.output import print_json, progress_bars
 from localspec.cli.terminal import is_terminal, one_line, say
 from localspec.models import pull as pulling
@@ -17,11 +16,8 @@ from localspec.models import reference
 from localspec.models.catalog import ModelFile
 from localspec.models.errors import ModelError
 from localspec.models.partial import human
-from localspec.models.progress import KEPT, Moved, PullEvent, Said
+from localspec.models.progress import KEPT, PullEvent, Said
 from localspec.models.settings import Settings
-
-SAY_AGAIN_S = 10.0
-"""How often a download is spoken of where no bar can be drawn."""
 
 
 def pull_to_terminal(
@@ -101,7 +97,7 @@ class _Bars:
         self._progress = progress_bars()
         self._task: Any = None
         self._shown: tuple[str, str, str] | None = None
-        self._spoke = time.monotonic()
+        self._spoken = Spoken()
 
     def __enter__(self) -> "_Bars":
         self._progress.__enter__()
@@ -127,7 +123,7 @@ class _Bars:
             self._say(f"{event.key}: {event.text}")
             return
         if self._progress.disable:
-            self._speak(event)
+            self._spoken.at(event)
             return
         if event.phase == "done":
             if self._task is not None:
@@ -138,19 +134,8 @@ class _Bars:
             self._shown = (event.key, event.name, event.phase)
             if self._task is not None:
                 self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(one_line(f"{_doing(event)} {event.name}"), total=event.total)
+            self._task = self._progress.add_task(one_line(f"{doing(event)} {event.name}"), total=event.total)
         self._progress.update(self._task, completed=event.done, total=event.total)
-
-    def _speak(self, event: Moved) -> None:
-        """How far it is, in a sentence now and then: a log shall not be silent for an hour."""
-        now = time.monotonic()
-        if event.phase == "done" or now - self._spoke < SAY_AGAIN_S:
-            return
-        self._spoke = now
-        total = f" of {human(event.total)}" if event.total is not None else ""
-        rate = f", {human(event.rate)}/s" if event.rate else ""
-        left = f", {timedelta(seconds=round(event.left_s))} left" if event.left_s is not None else ""
-        say(f"{event.key}: {_doing(event)} {event.name}: {human(event.done)}{total}{rate}{left}")
 
     def _say(self, text: str) -> None:
         if self._progress.disable:
@@ -165,7 +150,3 @@ class _Bars:
             size = human(one.path.stat().st_size)
             how = "was here already" if one.source is None else f"is here (from {one.source})"
             say(f"{one.file.key} {how}: {size}, {one.path}")
-
-
-def _doing(event: Moved) -> str:
-    return "checking" if event.phase == "verifying" else "fetching"

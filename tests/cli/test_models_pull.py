@@ -69,16 +69,18 @@ def test_drafts_are_proposed_for_a_pulled_repository(cli: CommandLine, hub: HubS
 
 
 def test_a_download_into_a_log_is_spoken_of_now_and_then(
-    cli: CommandLine, hub: HubServer, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No call waits in silence, also where no bar is drawn."""
     quiet = cli.run("models", "pull", "Some/Repo")
     assert "fetching m-Q4_K_M.gguf" not in quiet.err
     cli.run("models", "remove", "Some/Repo", "--yes")
-    monkeypatch.setattr("localspec.cli.models_pull.SAY_AGAIN_S", 0.0)
+    monkeypatch.setattr("localspec.cli.models_progress.SAY_AGAIN_S", 0.0)
     spoken = cli.run("models", "pull", "Some/Repo")
     assert "Some/Repo: fetching m-Q4_K_M.gguf: 500 kB of 500 kB" in spoken.err
     assert "Some/Repo: checking m-Q4_K_M.gguf: 500 kB of 500 kB" in spoken.err
+    model = ggufs.model(tmp_path / "x.gguf")
+    assert "localspec: checking x.gguf: " in cli.run("models", "check", str(model)).err
 
 
 def test_a_pull_offline_and_of_nothing_known_are_one_line(cli: CommandLine, hub: HubServer) -> None:
