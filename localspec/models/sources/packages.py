@@ -158,6 +158,8 @@ def _reason(requirement: str, lines: list[str]) -> str:
     if any("No module named pip" in line for line in told):
         return f"pip is missing in this Python: run `{sys.executable} -m ensurepip`, or fetch the file another way"
     cause = errors[0] if errors else (told[-1] if told else "it gave no reason")
+    if "(from versions: none)" in cause:
+        cause = "the package index does not have it, or cannot be reached"
     return (
         f"pip could not fetch {requirement}: {plain(cause)} (pip uses your index, proxy and certificate settings: "
         "`pip config list`, PIP_INDEX_URL, HTTPS_PROXY, PIP_CERT)"
