@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from localspec import paths
-from localspec.models import catalog, fields, own, reference, store
+from localspec.models import own, reference, store
 from localspec.models import settings as model_settings
 from localspec.models.errors import ModelError, plain
 from localspec.models.pairs import check_pair
@@ -33,13 +33,7 @@ def add(name: str, target: str, draft: str | None = None) -> tuple[str, ...]:
 
     Answers the hub references that have to be fetched first; then nothing was written. Raises ModelError.
     """
-    known = catalog.load()
-    if not fields.is_key(name):
-        raise ModelError(
-            f"{plain(name)!r} cannot be a name: letters, digits, '.', '_' and '-', the first a letter or digit"
-        )
-    if name in known.pairs or name in known.files:
-        raise ModelError(f"{name} is on the menu already: choose another name")
+    own.check_name(name)
     found = [_locate(spec) for spec in (target, draft) if spec]
     missing = tuple(spec for spec, path in zip((target, draft), found, strict=False) if path is None and spec)
     if not missing:

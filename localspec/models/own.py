@@ -14,15 +14,7 @@ def add(name: str, target: Path, draft: Path | None = None) -> Path:
 
     Raises ModelError when the name is taken or unusable, or the own file cannot be read.
     """
-    if not fields.is_key(name):
-        raise ModelError(
-            f"{plain(name)!r} cannot be a name: letters, digits, '.', '_' and '-', the first a letter or digit"
-        )
-    known = menu.load()
-    if name in known.pairs or name in known.files:
-        raise ModelError(
-            f"{name} is on the menu already: choose another name, or `localspec models remove {name}` first"
-        )
+    check_name(name)
     document = _read()
     entries = {name: target.absolute()}
     pair: dict[str, str] = {"target": name}
@@ -33,6 +25,19 @@ def add(name: str, target: Path, draft: Path | None = None) -> Path:
         _table(document, "files")[key] = _filled({"path": str(path)})
     _table(document, "pairs")[name] = _filled(pair)
     return _write(document)
+
+
+def check_name(name: str) -> None:
+    """Raise ModelError when `name` cannot become an entry: it is taken, or no name."""
+    if not fields.is_key(name):
+        raise ModelError(
+            f"{plain(name)!r} cannot be a name: letters, digits, '.', '_' and '-', the first a letter or digit"
+        )
+    known = menu.load()
+    if name in known.pairs or name in known.files:
+        raise ModelError(
+            f"{name} is on the menu already: choose another name, or `localspec models remove {name}` first"
+        )
 
 
 def remove(name: str) -> bool:
