@@ -67,7 +67,7 @@ class Flow:
             shown = self._visible.push(source).replace("\t", TAB)
             if not shown:
                 continue
-            for text in self._marked(look):
+            for text in self._marked(look, shown):
                 at = self._add(parts, at, text, look, NO_TOKEN)
             if shown != source:
                 self._sources[len(self.starts)] = source
@@ -80,11 +80,14 @@ class Flow:
         at = len(self.text)
         if held := self._visible.finish():
             at = self._add(parts, at, held, self.looks[-1], self.tokens[-1])
-        for text in self._marked("plain"):
+        for text in self._marked("plain", "end"):
             at = self._add(parts, at, text, "plain", NO_TOKEN)
         return self._grow("".join(parts))
 
-    def _marked(self, look: str) -> list[str]:
+    def _marked(self, look: str, shown: str) -> list[str]:
+        """The brackets before a text. Blanks have none of their own, and none stays open over the end of a line."""
+        if not shown.strip():
+            look = "plain" if "\n" in shown else self._open
         if not self._marks or look == self._open:
             return []
         close, self._open = _BRACKETS.get(self._open, NO_BRACKETS)[1], look

@@ -84,6 +84,8 @@ class Bench:
         return str(widget.content) if widget.display else ""
 
     async def ready(self, pilot: Pilot[Any]) -> None:
+        """The chat is on the screen and the engine can answer."""
+        await until(pilot, lambda: hasattr(self.app.chat, "desk"), "the chat is there")
         await until(pilot, lambda: self.app.engine.phase == "ready", "the engine is ready")
 
     @property
@@ -100,6 +102,7 @@ class Bench:
 
     async def ask(self, pilot: Pilot[Any], text: str) -> None:
         """Asks a question and waits until it is answered."""
+        await self.ready(pilot)
         before = len(self.app.chat.desk.talk.turns)
         await self.type(pilot, text)
         desk = self.app.chat.desk

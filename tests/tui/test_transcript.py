@@ -102,7 +102,7 @@ class TestCursor:
             assert "nothing drafted" in str(panel.content)
             await pilot.press("left")
             text = str(panel.content)
-            assert "draft model, draft length 3, judged 2, kept 1" in text
+            assert "draft model, draft length 3, judged 2, kept 1," in text
             assert " jumps??" in text
             assert "the target put instead  “ over”" in text
             await pilot.press("left_square_bracket")

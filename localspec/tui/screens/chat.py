@@ -52,7 +52,7 @@ class ChatScreen(ChatActions, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", id="chat.stop"),
         Binding("ctrl+c", "interrupt", "Stop, copy or quit", id="chat.interrupt", show=False, priority=True),
-        Binding("ctrl+n", "new_chat", "New chat", id="chat.new", priority=True),
+        Binding("ctrl+n", "new_chat", "New", id="chat.new", priority=True),
         Binding("ctrl+r", "regenerate", "Another answer", id="chat.regenerate", show=False, priority=True),
         Binding("ctrl+g", "go_on", "Go on", id="chat.go_on", show=False, priority=True),
         Binding("ctrl+f", "find", "Find", id="chat.find", show=False, priority=True),

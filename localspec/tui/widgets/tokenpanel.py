@@ -30,12 +30,11 @@ def describe(turn: Turn, token: int) -> Content:
     if not cycle.proposed:
         lines.append(Content(f"cycle {cycle.cycle}: nothing drafted, one plain pass ({cycle.verify_ms:.0f} ms)"))
         return Content("\n").join(lines)
-    match = f", match of {cycle.match_length} tokens" if cycle.match_length else ""
+    match = f", after a match of {cycle.match_length}" if cycle.match_length else ""
     lines.append(
         Content(
-            f"cycle {cycle.cycle}: {DRAFTERS.get(cycle.drafter, cycle.drafter)}{match}, draft length {cycle.proposed}, "
-            f"judged {cycle.judged}, kept {cycle.accepted} "
-            f"(drafting {cycle.draft_ms:.0f} ms, checking {cycle.verify_ms:.0f} ms)"
+            f"cycle {cycle.cycle}: {DRAFTERS.get(cycle.drafter, cycle.drafter)}, draft length {cycle.proposed}, "
+            f"judged {cycle.judged}, kept {cycle.accepted}, {cycle.draft_ms + cycle.verify_ms:.0f} ms{match}"
         )
     )
     lines.append(

@@ -33,6 +33,15 @@ STYLES = {
 }
 
 
+CODE_THEMES = {
+    (False, True): "github-dark",
+    (False, False): "xcode",
+    (True, True): "ansi_dark",
+    (True, False): "ansi_light",
+}
+"""How code in rendered Markdown is highlighted, by (few colours, dark)."""
+
+
 class Transcript(ScrollView, can_focus=True):
     """Blocks of lines. Follows the end while it is in view; scrolling up stops that, scrolling down to it resumes."""
 
@@ -129,7 +138,8 @@ class Transcript(ScrollView, can_focus=True):
         muted = looks.muted(self.app.current_theme, self.app.theme_variables)
         self._styles |= {"muted": muted, "thought": muted, "who": muted + RichStyle(bold=True)}
         self._base = self.rich_style
-        code_theme = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
+        theme = self.app.current_theme
+        code_theme = CODE_THEMES[(theme.ansi, theme.dark)]
         width = max(1, min(MAX_WIDTH, self.scrollable_content_region.width - GUTTER))
         self._drawing = Drawing(width, self._styles, self.marks, code_theme)
         for block in self.blocks:
