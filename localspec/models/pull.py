@@ -15,9 +15,9 @@ from localspec.models import reference, store
 from localspec.models import settings as model_settings
 from localspec.models.catalog import Catalog, ModelFile
 from localspec.models.errors import ModelError, plain
-from localspec.models.partial import human, lock_of
+from localspec.models.partial import Part, human, lock_of
 from localspec.models.progress import Job, PullEvent, Said
-from localspec.models.settings import Settings
+from localspec.models.settings import SOURCES, Settings
 from localspec.models.sources.base import Source, SourceFailed
 from localspec.models.sources.disk import DiskSource
 from localspec.models.sources.hub import HubSource, Unlisted
@@ -150,7 +150,10 @@ def _try_sources(
         job.check()
         job.report(Said(file.key, f"trying {source.name}: {where}"))
         try:
-            return Pulled(file, source.fetch(file, target, job), source.name)
+            path = source.fetch(file, target, job)
+            for other in SOURCES:
+                Part(target, other).discard()
+            return Pulled(file, path, source.name)
         except SourceFailed as error:
             failures.append(f"{source.name}: {error}")
             job.report(Said(file.key, failures[-1]))

