@@ -147,8 +147,10 @@ def fails(error: Exception) -> Callable[..., None]:
 
 
 def text_of(app: LocalspecApp, selector: str) -> str:
-    """What a widget shows, as words with single spaces."""
-    widget = app.screen.query_one(selector)
+    """What a widget shows, as words with single spaces; "" before it is there."""
+    if not (found := app.screen.query(selector)):
+        return ""
+    widget = found.first()
     lines = ("".join(segment.text for segment in widget.render_line(y)) for y in range(widget.size.height))
     return " ".join(" ".join(lines).split())
 

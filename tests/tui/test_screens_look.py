@@ -13,7 +13,7 @@ from localspec import paths
 from localspec.chat import config
 from localspec.chat.config import Scope
 from localspec.chat.settings import Settings
-from localspec.models import rows, scan
+from localspec.models import measured, scan
 from localspec.tui import journal
 from localspec.tui.screens.menu import MenuScreen
 from localspec.tui.screens.samples import SamplesScreen
@@ -38,7 +38,7 @@ def same_everywhere(menu: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr(paths, "log_file", lambda: Path("state/engine.log"))
     monkeypatch.setattr(journal.time, "time", lambda: 1_800_000_000.0)
     monkeypatch.setattr(scan, "scan", lambda *_, **__: scan.Scan((), (), 0))
-    monkeypatch.setattr(rows, "_measured", lambda: {"starter": {"edits": 2.14, "prose": 1.02}})
+    measured.remember("starter", {"edits": 2.14, "prose": 1.02})
 
 
 def bench_for(theme: str = "localspec-dark", **given: Any) -> Bench:
@@ -117,6 +117,7 @@ def test_menu_while_fetching(snap_compare: Snap) -> None:
 
 def test_menu_with_problems(snap_compare: Snap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCALSPEC_HOME", ".")
+    measured.remember("starter", {"edits": 2.14, "prose": 1.02})
     own_menu('[files.bad]\nsize = "many"\n[pairs.lost]\ntarget = "nowhere"\n')
     bench = bench_for()
     assert snap_compare(bench.app, terminal_size=(80, 24), run_before=menu_open(bench))
