@@ -207,6 +207,9 @@ class LocalspecApp(App[None]):
 
     def on_settings_changed(self, message: messages.SettingsChanged) -> None:
         before, self.settings = self.settings, message.settings
+        if not self.screen_stack:
+            # The settings screen was open when the app was left.
+            return
         self.chat.apply_settings()
         choice = self.engine.choice
         if choice is not None and message.settings.needs_loading(before):

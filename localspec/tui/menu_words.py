@@ -175,9 +175,9 @@ def progress(download: Download, width: int) -> Content:
         }[download.phase]
         return Content.assemble(name, "  ", (one_line(words), style))
     if download.phase == "waiting":
-        return Content.assemble(name, ("  waits for the download before it", "$text-muted"))
+        return Content.assemble(name, ("  waits for the download before it", "dim"))
     if not download.total:
-        return Content.assemble(name, (f"  {one_line(download.said or download.step)} …", "$text-muted"))
+        return Content.assemble(name, (f"  {one_line(download.said or download.step)} …", "dim"))
     share = min(1.0, download.done / download.total)
     bar = max(8, min(40, width - FIGURES))
     full = int(share * bar)
@@ -191,7 +191,7 @@ def progress(download: Download, width: int) -> Content:
     said = f"\n{one_line(download.said)}" if download.said else ""
     return Content.assemble(
         name, "  ", ("━" * full, "$success"), ("━" * (bar - full), "$border-blurred"),
-        " ", " · ".join(figures), (said, "$text-muted"),
+        " ", " · ".join(figures), (said, "dim"),
     )  # fmt: skip
 
 

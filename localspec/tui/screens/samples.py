@@ -45,7 +45,7 @@ class Sample:
 SAMPLES = (
     Sample(
         "Rename a class and add type hints",
-        "most of the answer stands in the question: prompt lookup guesses long runs",
+        "most of the answer stands in the question: long guesses are right",
         f"Rename the class `Shelf` to `Bookcase`, add type hints everywhere, and answer with the whole code.\n\n{CODE}",
     ),
     Sample(
@@ -80,7 +80,7 @@ class SamplesScreen(AppDialog[None]):
         with Vertical(classes="dialog-box"):
             yield Static("Something to begin with", classes="dialog-title", markup=False)
             yield OptionList(
-                *(Option(Content.assemble(one.title, "\n", (one.shows, "$text-muted"))) for one in SAMPLES),
+                *(Option(Content.assemble((one.title, "bold"), "\n", (one.shows, "dim"))) for one in SAMPLES),
                 id="samples",
                 compact=True,
                 markup=False,
