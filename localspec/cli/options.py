@@ -11,6 +11,7 @@ import click
 
 from localspec.chat.settings import AUTO, BY_NAME, Settings
 from localspec.cli.errors import Failure
+from localspec.engine import ranges
 from localspec.engine.requests import MAX_DRAFT_LENGTH
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -43,19 +44,11 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
         except (ValueError, OverflowError):
             whole = "whole number" if self.kind is int else "number"
             self.fail(f"{value!r} is not a {whole}" + (" or auto" if self.auto else ""), param, ctx)
-        low_enough = number > self.low if self.above else number >= self.low
-        finite = isinstance(number, int) or math.isfinite(number)
-        if not (finite and low_enough and number <= self.high):
-            name = param.opts[0] if param else "the value"
-            raise Failure(f"{name} must be {self._range()}, not {value}")
+        try:
+            ranges.in_range(param.opts[0] if param else "the value", number, self.low, self.high, above=self.above)
+        except ValueError as error:
+            raise Failure(str(error)) from None
         return number
-
-    def _range(self) -> str:
-        if self.high < math.inf:
-            return f"between {self.low:g} and {self.high:g}"
-        if self.low > -math.inf:
-            return f"above {self.low:g}" if self.above else f"{self.low:g} or more"
-        return "a finite number"
 
 
 def _stack(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -78,7 +71,7 @@ model_options = _stack(
     ),
     click.option(
         "--draft-length",
-        type=Number(int, 0, MAX_DRAFT_LENGTH),
+        type=Number(int, 1, MAX_DRAFT_LENGTH),
         help="Tokens to propose every cycle, fixed.  [default: automatic]",
     ),
     click.option(
@@ -114,7 +107,7 @@ model_options = _stack(
 sampling_options = _stack(
     click.option(
         "--temp",
-        type=Number(float, 0),
+        type=Number(float, 0.0),
         help=f"Temperature; 0 takes the most likely token.  [default: {DEFAULTS.temperature:g}]",
     ),
     click.option("--top-k", type=Number(int, 0), help=f"0: off.  [default: {DEFAULTS.top_k}]"),
@@ -122,7 +115,7 @@ sampling_options = _stack(
     click.option("--min-p", type=Number(float, 0, 1), help=f"0: off.  [default: {DEFAULTS.min_p:g}]"),
     click.option(
         "--repeat-penalty",
-        type=Number(float, 0, above=True),
+        type=Number(float, 0.0, above=True),
         help=f"1: off.  [default: {DEFAULTS.repeat_penalty:g}]",
     ),
     click.option("--frequency-penalty", type=Number(float), help=f"[default: {DEFAULTS.frequency_penalty:g}]"),

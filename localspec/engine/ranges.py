@@ -23,16 +23,27 @@ def validate(settings: SamplerSettings, vocab_size: int) -> None:
 
 
 def in_range(name: str, value: float, low: float, high: float, *, above: bool = False) -> None:
-    """Raise ValueError when `value` is not finite or not between `low` and `high` (`above`: `low` itself excluded)."""
-    if math.isfinite(value) and (low < value if above else low <= value) and value <= high:
+    """Raise ValueError when `value` is not finite or not between `low` and `high` (`above`: `low` itself excluded).
+
+    With an `int` as `low` the words are those for a whole number.
+    """
+    finite = isinstance(value, int) or math.isfinite(value)
+    if finite and (low < value if above else low <= value) and value <= high:
         return
+    number = "" if isinstance(low, int) else "a finite number"
     if high < math.inf:
-        wanted = f"between {low:g} and {high:g}"
+        wanted = f"between {_spelled(low)} and {_spelled(high)}"
     elif low > -math.inf:
-        wanted = f"a finite number above {low:g}" if above else f"a finite number, {low:g} or more"
+        limit = f"above {_spelled(low)}" if above else f"{_spelled(low)} or more"
+        wanted = limit if not number else f"{number} {limit}" if above else f"{number}, {limit}"
     else:
-        wanted = "a finite number"
+        wanted = number
     raise ValueError(f"{name} must be {wanted}, not {value}")
+
+
+def _spelled(bound: float) -> str:
+    """Every digit of a whole number counts: 18446744073709551615 is no 1.84467e+19."""
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 
 def whole(name: str, value: int, low: int, wanted: str) -> None:

@@ -81,6 +81,20 @@ class TestBadInput:
         failed(run(cli, model, *arguments, "hi"), arguments[0])
 
     @pytest.mark.parametrize(
+        ("option", "value", "words"),
+        [
+            ("--temp", "nan", "a finite number, 0 or more, not nan"),
+            ("--repeat-penalty", "0", "a finite number above 0, not 0.0"),
+            ("--presence-penalty", "inf", "a finite number, not inf"),
+            ("--max-tokens", "0", "1 or more, not 0"),
+            ("--draft-length", "0", "between 1 and 64, not 0"),
+            ("--seed", "-1", "between 0 and 18446744073709551615, not -1"),
+        ],
+    )
+    def test_the_range_in_words(self, cli: CommandLine, model: Path, option: str, value: str, words: str) -> None:
+        failed(run(cli, model, option, value, "hi"), f"{option} must be {words}")
+
+    @pytest.mark.parametrize(
         "arguments",
         [("--temp", "hot"), ("--ctx", "big"), ("--speculate", "maybe"), ("--no-such-option",), ("one", "two")],
         ids=" ".join,
