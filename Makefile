@@ -14,8 +14,11 @@ help:
 	@echo "make check  lint, types, import contracts"
 
 run: $(VENV)/ready
-	@$(BIN)/localspec models pull $(PAIR)
-	@$(BIN)/localspec demo
+	@if [ -t 0 ] && [ -t 1 ] && [ "$$TERM" != dumb ]; then \
+		$(BIN)/localspec; \
+	else \
+		$(BIN)/localspec models pull $(PAIR) && $(BIN)/localspec demo; \
+	fi
 
 test: $(VENV)/ready
 	@echo "Running all tests: about 15 minutes, more the first time (two model files of 1.6 GB are fetched when absent)."
