@@ -3,13 +3,12 @@
 VENV   := .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
-PAIR   := qwen2.5-coder-1.5b
 CACHE  := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/localspec/pip
 
 .PHONY: run test check install clean help
 
 help:
-	@echo "make run    install what is missing, fetch the starter pair, start localspec"
+	@echo "make run    install what is missing, start localspec, which fetches a model when there is none"
 	@echo "make test   install what is missing, run all tests (those with real models too)"
 	@echo "make check  lint, types, import contracts"
 

@@ -376,3 +376,30 @@ async def test_the_engine_can_be_restarted_at_any_time(key: str) -> None:
         await until(pilot, lambda: len(bench.engines) == 2)
         await bench.ready(pilot)
         assert "Hello." in bench.shown
+
+
+def test_every_action_of_the_chat_has_a_key() -> None:
+    from textual.binding import Binding
+
+    from localspec.tui.screens.chat import ChatScreen
+    from localspec.tui.screens.chat_actions import ChatActions
+    from localspec.tui.widgets.transcript import Transcript
+
+    bindings = [b for b in (*ChatScreen.BINDINGS, *Transcript.BINDINGS) if isinstance(b, Binding)]
+    bound = {binding.action.split("(")[0].removeprefix("screen.") for binding in bindings}
+    # The prompt has a key for the editor.
+    actions = {name.removeprefix("action_") for name in vars(ChatActions) if name.startswith("action_")} - {"editor"}
+    assert actions <= bound
+    assert all(binding.id and binding.key and binding.description for binding in bindings)
+
+
+async def test_tab_reaches_everything() -> None:
+    bench = Bench()
+    async with bench.app.run_test(size=(120, 40)) as pilot:
+        await bench.ask(pilot, "hi")
+        reached = set()
+        for _ in range(4):
+            await pilot.press("tab")
+            focused = bench.app.focused
+            reached.add(focused.id if focused else None)
+        assert reached == {"transcript", "panel", "prompt"}

@@ -123,8 +123,8 @@ def panel(session: Session, width: int) -> Content:
     return Content("\n").join(rows)
 
 
-class SidePanel(VerticalScroll, can_focus=False):
-    """Shows a session."""
+class SidePanel(VerticalScroll, can_focus=True):
+    """Shows a session. With the focus its arrow keys scroll it, where it is longer than the screen."""
 
     DEFAULT_CSS = """
     SidePanel { display: none; width: 38; padding: 1 1 0 2; background: $surface; scrollbar-size-vertical: 1; }
