@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 import click
@@ -78,13 +79,22 @@ def _app() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits with its code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None and hasattr(stream, "reconfigure"):
+        if hasattr(stream, "reconfigure"):
             # A console that cannot show a character gets a stand-in for it, not an exception.
             stream.reconfigure(errors="replace")
     code = _run(arguments)
     _last_flush()
     sys.exit(code)
+
+
+def _open_missing_streams() -> None:
+    """A standard stream that was closed before the start becomes the null device: the next file opened would get its
+    number, and be read or written as if it were that stream."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 (for as long as the process)
 
 
 def _run(arguments: list[str] | None) -> int:
@@ -120,8 +130,6 @@ def _fault(error: Exception) -> str:
 
 def _last_flush() -> None:
     """Python flushes stdout once more at exit and complains when its reader is gone; here that is no news."""
-    if sys.stdout is None:
-        return
     try:
         sys.stdout.flush()
     except (OSError, ValueError):

@@ -19,7 +19,20 @@ if TYPE_CHECKING:
     from localspec.engine.client import EngineClient
 
 
-@click.command()
+class _Command(click.Command):
+    """With --json a wrong option is told as a line too."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
+        as_json = "--json" in args
+        try:
+            return super().make_context(info_name, args, *more, **extra)
+        except click.ClickException as error:
+            if as_json:
+                jsonlines.emit(jsonlines.error(title_of(error), reason_of(error) or ""))
+            raise
+
+
+@click.command(cls=_Command)
 @click.argument("prompt", required=False)
 @options.model_options
 @options.sampling_options

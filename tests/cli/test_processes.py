@@ -130,6 +130,27 @@ def test_a_reader_that_leaves_ends_it_quietly_and_leaves_no_child(
     assert alive == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="written for a POSIX shell")
+@pytest.mark.parametrize(
+    ("closed", "answered"), [("2>&-", True), ("<&-", True), (">&-", False), ("<&- >&- 2>&-", False)]
+)
+def test_a_stream_that_was_closed_before_the_start_costs_no_answer(
+    long_model: Path, tmp_path: Path, closed: str, answered: bool
+) -> None:
+    """Nor does a file that is opened then take its place: the history has its name and no words of the answer."""
+    command = [sys.executable, "-m", "localspec", "run", "--target", str(long_model), "--max-tokens", "4",
+               "--threads", "1", "abc"]  # fmt: skip
+    home = tmp_path / "home"
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *command], cwd=ROOT, capture_output=True, timeout=DEADLINE_S,
+        env={**os.environ, "LOCALSPEC_HOME": str(home)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert bool(done.stdout) is answered
+    assert (home / "data" / "history.db").read_bytes().startswith(b"SQLite format 3")
+    assert not (home / "state" / "crash.log").exists()
+
+
 @pytest.mark.parametrize("speculate", ["off", "lookup", "draft", "auto"])
 def test_the_real_engine_prints_lines_that_add_up(long_model: Path, speculate: str) -> None:
     done = subprocess.run(

@@ -139,6 +139,19 @@ class TestBadInput:
         assert [line["type"] for line in found] == ["start", "token", "error"]
         assert found[-1] == {"type": "error", "title": "Engine", "message": "the engine died: SIGSEGV"}
 
+    @pytest.mark.parametrize(
+        ("arguments", "title", "code"), [(("--temp", "-1"), "Cannot answer", 1), (("--nope",), "Wrong usage", 2)]
+    )
+    def test_a_wrong_option_is_a_json_line_too(
+        self, cli: CommandLine, model: Path, arguments: tuple[str, ...], title: str, code: int
+    ) -> None:
+        outcome = run(cli, model, "--json", *arguments, "hi")
+        assert outcome.code == code
+        (line,) = lines(outcome)
+        assert (line["type"], line["title"]) == ("error", title)
+        assert arguments[0] in line["message"]
+        assert run(cli, model, *arguments, "hi").out == ""
+
     def test_a_broken_pipe_ends_quietly(self, talking: CommandLine, model: Path) -> None:
         for option in ("--color=never", "--json"):
             outcome = run(talking, model, option, "hi", breaks_after=8)
