@@ -81,7 +81,7 @@ async def test_help_says_what_colours_and_numbers_mean() -> None:
         await until(pilot, lambda: "thrown away" in text_of(bench.app, "#help-colours"))
         for word in ("resampled", "bonus", "accepted (lookup)", "plain"):
             assert word in text_of(bench.app, "#help-colours")
-        for word in ("speed-up", "acceptance", "tokens per cycle", "TTFT", "ITL", "nothing was measured"):
+        for word in ("speed-up", "accepted", "tokens/cycle", "TTFT", "ITL", "nothing was measured"):
             assert word in text_of(bench.app, "#help-numbers")
 
 

@@ -16,7 +16,7 @@ class AppScreen(Screen[None]):
     """A screen over the chat. `heading` is its name; subclasses compose their parts in `body`."""
 
     heading: ClassVar[str] = ""
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012  # declared so by Textual
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (116, "-wide")]  # noqa: RUF012  # declared so by Textual
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", id="screen.back", tooltip="Back to the chat")
     ]

@@ -30,12 +30,12 @@ NUMBERS = (
     ("tokens/s", "how fast tokens come while answering, without reading the prompt"),
     ("speed-up", "that speed over the model's plain speed, measured on this machine at the same context length; the "
                  "baseline is named. Below 1.0 drafting stops by itself"),
-    ("acceptance", "how many of the guesses that were checked were kept"),
-    ("tokens per cycle", "how many tokens one pass of the model gave; plain decoding gives 1"),
+    ("accepted", "how many of the guesses that were checked were kept"),
+    ("tokens/cycle", "how many tokens one pass of the model gave; plain decoding gives 1"),
     ("draft length", "how many tokens are guessed at a time; it follows what pays here"),
     ("context", "how much of what the model can look back on is used"),
-    ("TTFT", "time to first token: reading the prompt"),
-    ("ITL", "time between tokens afterwards; only this is what guessing speeds up"),
+    ("first token", "how long reading the prompt took (TTFT)"),
+    ("per token", "time between tokens afterwards (ITL); only this is what guessing speeds up"),
     ("reused", "tokens of the prompt that were still known from before and need not be read again"),
     ("–", "nothing was measured that could stand here"),
 )  # fmt: skip
@@ -90,7 +90,7 @@ class HelpScreen(AppScreen):
         grid.add_column(overflow="fold")
         for look, words in COLOURS:
             style = looks.rich_style(look, self.app.theme_variables)
-            grid.add_row(Text(names.get(look, look), style=style), Text(words))
+            grid.add_row(Text.assemble((names.get(look, look), style)), Text(words))
         self.query_one("#help-colours", Static).update(grid)
 
 

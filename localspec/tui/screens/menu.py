@@ -81,8 +81,8 @@ class MenuScreen(AppScreen):
         #facts { height: auto; max-height: 50%; padding: 0 1; background: $surface; }
         #downloads { height: auto; max-height: 4; padding: 0 1; margin: 0 1; }
         &.-wide #parts { layout: horizontal; }
-        &.-wide #rows { width: 3fr; height: 1fr; }
-        &.-wide #facts { width: 2fr; height: 1fr; max-height: 100%; margin-left: 1; }
+        &.-wide #rows { width: 78; height: 1fr; }
+        &.-wide #facts { width: 1fr; height: 1fr; max-height: 100%; margin-left: 1; }
     }
     """
 
