@@ -120,8 +120,11 @@ async def test_a_chat_goes_on_while_a_model_is_fetched() -> None:
         await until(pilot, lambda: len(bench.engine.requests) == 1)
         await until(pilot, lambda: bench.app.engine.phase == "ready")
         loaded = len(bench.engines)
-        pull.step(2)
+        pull.step()
+        await shows(pilot, bench.app, "#fetching", "starter", "0% · 100 bytes of 1.6 GB")
+        pull.step()
         await until(pilot, lambda: bench.app.downloads.get("starter").phase == "done")
+        await until(pilot, lambda: not bench.app.chat.query_one("#fetching").display)
         assert len(bench.engines) == loaded, "what arrives does not take the place of the model in use"
 
 

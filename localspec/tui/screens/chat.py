@@ -90,6 +90,7 @@ class ChatScreen(ChatActions, Screen[None]):
         yield LiveBar()
         yield Static("", id="notice", markup=False)
         yield completions
+        yield Static("", id="fetching", markup=False)
         yield Static("", id="attached", markup=False)
         yield Prompt(completions, recall, id="prompt")
         yield Footer(show_command_palette=False)
@@ -153,6 +154,15 @@ class ChatScreen(ChatActions, Screen[None]):
 
     def open_chat(self, chat_id: int, message_id: int | None) -> None:
         self.desk.open(chat_id, message_id)
+
+    def downloads_changed(self, name: str) -> None:
+        """A model is being fetched while the chat goes on: one line, gone when it is done."""
+        from localspec.tui import menu_words
+
+        line, download = self.query_one("#fetching", Static), self.home.downloads.current
+        line.display = download is not None
+        if download is not None:
+            line.update(menu_words.progress(download, self.size.width))
 
     def suggest(self, text: str, *, send: bool) -> None:
         self.query_one(Prompt).fill(text)
