@@ -3,6 +3,7 @@
 VENV   := .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
+PAIR   := qwen2.5-coder-1.5b
 CACHE  := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/localspec/pip
 
 .PHONY: run test check install clean help

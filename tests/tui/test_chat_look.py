@@ -125,8 +125,9 @@ def test_finding(snap_compare: Snap) -> None:
     bench = bench_for()
 
     async def do(pilot: Pilot[Any]) -> None:
-        await answered(bench, "ctrl+f", *"number", "enter")(pilot)
+        await bench.ready(pilot)
         bench.app.chat.query_one("#find").cursor_blink = False
+        await answered(bench, "ctrl+f", *"number", "enter")(pilot)
         await until(pilot, lambda: str(bench.app.chat.query_one("#found").content).startswith("1 of"))
         await pilot.pause()
 
