@@ -28,6 +28,9 @@ SIZES_AFTER_S = 0.25
 Say = Callable[[Talk], Turn | None]
 """Adds to a copy of the talk what is to be said; the answer to be made, None when there is nothing to say."""
 
+WAY_BACK = "F9 starts the engine again, F3 shows other models. "
+"""Said with what broke, whether the answer or the engine is the first to tell of it."""
+
 
 class ChatDesk:
     """Owns the talk, the session and the live figures. Methods are for the app's thread."""
@@ -222,7 +225,7 @@ class ChatDesk:
             self._home.caches.loaded(self.talk.chat_id)
         self._seen = state
         if state.phase == "broken":
-            self._screen.say(f"F9 starts the engine again, F3 shows other models. {state.error}", "error")
+            self._screen.say(WAY_BACK + state.error, "error")
         elif state.phase == "ready" and state.notes:
             self._told(state.notes)
         if state.phase == "ready" and self._waiting:
@@ -288,7 +291,7 @@ class ChatDesk:
                 prompt.fill(text)
         else:
             self._screen.query_one(Transcript).changed(answer)
-        again = "F9 starts the engine again. " if event.engine_died else ""
+        again = WAY_BACK if event.engine_died else ""
         self._screen.say(again + event.error, "error")
         self._screen.show_live()
 
