@@ -111,7 +111,7 @@ async def test_cancel_says_what_is_kept_and_enter_goes_on() -> None:
 async def test_a_chat_goes_on_while_a_model_is_fetched() -> None:
     pull = ScriptedPull([moved("starter-target", 100, TARGET)])
     bench = Bench([Script(plain("Hello", "."))], pull=pull)
-    async with bench.app.run_test(size=(80, 24)) as pilot:
+    async with bench.app.run_test(size=(80, 24), notifications=True) as pilot:
         await bench.ready(pilot)
         await open_menu(bench, pilot)
         await pilot.press("p")
@@ -125,6 +125,7 @@ async def test_a_chat_goes_on_while_a_model_is_fetched() -> None:
         pull.step()
         await until(pilot, lambda: bench.app.downloads.get("starter").phase == "done")
         await until(pilot, lambda: not bench.app.chat.query_one("#fetching").display)
+        await until(pilot, lambda: any("F3 and Enter" in one.message for one in bench.app._notifications))
         assert len(bench.engines) == loaded, "what arrives does not take the place of the model in use"
 
 

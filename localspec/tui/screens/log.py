@@ -120,8 +120,8 @@ class LogScreen(AppScreen):
         self._lines = (self._lines + new)[-MOST_LINES:]
         shown = [line for line in new if self._matches(line)]
         if shown:
-            log = self.query_one(Log)
-            log.write_lines((line.shown for line in shown), scroll_end=log.is_vertical_scroll_end)
+            # The widget follows by itself, while its end is in sight.
+            self.query_one(Log).write_lines(line.shown for line in shown)
         self._say()
 
     def _matches(self, line: Line) -> bool:
