@@ -127,7 +127,10 @@ def test_finding(snap_compare: Snap) -> None:
     async def do(pilot: Pilot[Any]) -> None:
         await bench.ready(pilot)
         bench.app.chat.query_one("#find").cursor_blink = False
-        await answered(bench, "ctrl+f", *"number", "enter")(pilot)
+        await answered(bench, "ctrl+f")(pilot)
+        await until(pilot, lambda: bench.app.chat.query_one("#find").size.height == 1)
+        await until(pilot, lambda: bench.transcript.scroll_offset.y == bench.transcript.max_scroll_y)
+        await pilot.press(*"number", "enter")
         await until(pilot, lambda: str(bench.app.chat.query_one("#found").content).startswith("1 of"))
         await pilot.pause()
 

@@ -232,11 +232,15 @@ class ChatScreen(ChatActions, Screen[None]):
         self.show_legend()
 
     def on_find_bar_sought(self, message: FindBar.Sought) -> None:
-        found = self.query_one(Transcript).find(message.text)
-        self.query_one(FindBar).say(f"{found} found" if message.text else "")
+        transcript = self.query_one(Transcript)
+        if message.text != transcript.needle:
+            transcript.find(message.text)
+            self.query_one(FindBar).say(f"{transcript.found} found" if message.text else "")
 
     def on_find_bar_stepped(self, message: FindBar.Stepped) -> None:
         transcript = self.query_one(Transcript)
+        if message.text != transcript.needle:
+            transcript.find(message.text)
         at = transcript.next_found(message.step)
         self.query_one(FindBar).say(f"{at} of {transcript.found}" if at else "nothing found")
 

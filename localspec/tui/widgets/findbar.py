@@ -15,7 +15,7 @@ class FindBar(Horizontal):
     DEFAULT_CSS = """
     FindBar { height: 1; padding: 0 1; background: $panel; display: none; }
     FindBar.-open { display: block; }
-    FindBar Input { width: 1fr; border: none; height: 1; padding: 0; background: $panel; }
+    FindBar Input { width: 1fr; background: $panel; }
     FindBar Static { width: auto; color: $text-muted; padding: 0 1; }
     """
 
@@ -33,18 +33,19 @@ class FindBar(Horizontal):
             self.text = text
 
     class Stepped(Message):
-        """To the next place (1), or the one before (-1)."""
+        """To the next place (1) of the text, or the one before (-1)."""
 
-        def __init__(self, step: int) -> None:
+        def __init__(self, step: int, text: str) -> None:
             super().__init__()
             self.step = step
+            self.text = text
 
     class Closed(Message):
         """The person has found it, or given up."""
 
     def compose(self) -> ComposeResult:
         yield Static("find", markup=False)
-        yield Input(id="find")
+        yield Input(id="find", compact=True)
         yield Static("", id="found", markup=False)
 
     @property
@@ -66,7 +67,9 @@ class FindBar(Horizontal):
         self.post_message(self.Sought(event.value))
 
     def action_step(self, step: int) -> None:
-        self.post_message(self.Stepped(step))
+        # The letters typed before the key may still wait for the box.
+        box = self.query_one(Input)
+        box.call_later(lambda: self.post_message(self.Stepped(step, box.value)))
 
     def action_close(self) -> None:
         self.remove_class("-open")

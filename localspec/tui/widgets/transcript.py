@@ -95,6 +95,7 @@ class Transcript(ScrollView, can_focus=True):
         self._cursor = Cursor()
         self._found: Sequence[Found] = ()
         self._found_now = -1
+        self.needle = ""
         self._styles: dict[str, RichStyle] = {}
         self._base = RichStyle()
         self._drawing = Drawing(80, self._styles)
@@ -109,7 +110,7 @@ class Transcript(ScrollView, can_focus=True):
         if self._cursor.block is not None and self._cursor.block >= same:
             self._cursor = Cursor()
             self._tell()
-        self._found = ()
+        self.find("")
         self.blocks[same:] = [Block(turn, self._drawing, name) for turn in turns[same:]]
         self.following = True
         self._measure(same)
@@ -337,14 +338,14 @@ class Transcript(ScrollView, can_focus=True):
 
     # -- finding -----------------------------------------------------------------------------------------------------
 
-    def find(self, needle: str) -> int:
-        """Marks every place where the text occurs, without regard to case; returns how many there are."""
+    def find(self, needle: str) -> None:
+        """Marks every place where the text occurs, without regard to case; "" marks none."""
         from localspec.tui.widgets.cursor import find_all
 
+        self.needle = needle
         self._found = find_all(self.blocks, needle)
         self._found_now = -1
         self.refresh()
-        return len(self._found)
 
     @property
     def found(self) -> int:
