@@ -1,12 +1,13 @@
 """How tokens look: provenance by hue and without, control characters, figures with nothing behind them. S5, T10, P2."""
 
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.chat.looks import LOOKS, look_of
+from localspec.chat.looks import LOOKS, MARKS, NAMES, look_of
 from localspec.cli import render
 from localspec.cli.render import Painter, legend, mode_for, stats_line
 from localspec.cli.terminal import VisibleStream, one_line, visible
@@ -118,3 +119,21 @@ def test_a_figure_with_nothing_behind_it_is_a_dash() -> None:
     assert "speed-up –" in line
     assert "acceptance –" in line
     assert "first token –" in line
+
+
+def test_the_readme_tells_the_looks_as_they_are() -> None:
+    attributes = {"1": "bold", "3": "italic", "4": "underlined", "1;4": "bold and underlined", "": "as it is"}
+    hues = {"32": "green", "36": "cyan", "35": "magenta", "34": "blue", "": ""}
+    table = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+    ]
+    for look in LOOKS:
+        (row,) = (cells for cells in table if cells[0] == NAMES[look])
+        mark = " ".join(MARKS[look])
+        assert row[2:] == [
+            hues[render.HUES[look]],
+            attributes[render.ATTRIBUTES[look]],
+            f"`{mark}`" if mark.strip() else "",
+        ]
