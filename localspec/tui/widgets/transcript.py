@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import ClassVar
 
 from rich.style import Style as RichStyle
@@ -19,8 +19,9 @@ from textual.style import Style
 from localspec.chat.turns import Turn
 from localspec.tui import looks
 from localspec.tui.blocks import GUTTER, Block, Drawing, Place, Section
-from localspec.tui.flow import Flow, Overlay
+from localspec.tui.flow import Overlay
 from localspec.tui.widgets.cursor import Cursor, Found, Move
+from localspec.tui.widgets.selecting import selected, source_of
 
 MAX_WIDTH = 110
 """Longer lines are hard to read, however wide the terminal is."""
@@ -202,7 +203,7 @@ class Transcript(ScrollView, can_focus=True):
             return Strip.blank(width, base)
         strip = self._strip(at)
         if (selection := self.text_selection) is not None and (span := selection.get_span(at)) is not None:
-            strip = _selected(strip, span, self.screen.get_component_rich_style("screen--selection"))
+            strip = selected(strip, span, self.screen.get_component_rich_style("screen--selection"))
         return strip.crop_extend(0, width, base).apply_style(base).apply_offsets(0, at)
 
     def block_at(self, y: int) -> tuple[int, int]:
@@ -380,39 +381,12 @@ class Transcript(ScrollView, can_focus=True):
         total = self._ends[-1] if self._ends else 0
         first = selection.start.y if selection.start else 0
         last = min(selection.end.y if selection.end else total - 1, total - 1)
-        pieces: list[str] = []
-        open_flow: tuple[Flow, int, int] | None = None
+        rows = []
         for y in range(first, last + 1):
-            span = selection.get_span(y)
-            if span is None:
-                continue
-            index, row = self.block_at(y)
-            found = self.blocks[index].row_range(row, span[0], None if span[1] == -1 else span[1])
-            if not isinstance(found, str) and open_flow is not None and open_flow[0] is found[0]:
-                open_flow = (found[0], open_flow[1], found[2])
-                continue
-            pieces += [open_flow[0].source(*open_flow[1:])] if open_flow is not None else []
-            open_flow = None if isinstance(found, str) else found
-            pieces += [found] if isinstance(found, str) else []
-        pieces += [open_flow[0].source(*open_flow[1:])] if open_flow is not None else []
-        return "\n".join(pieces), "\n"
+            if (span := selection.get_span(y)) is not None:
+                index, row = self.block_at(y)
+                rows.append(self.blocks[index].row_range(row, span[0], None if span[1] == -1 else span[1]))
+        return source_of(rows), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
-
-
-def _selected(strip: Strip, span: tuple[int, int], style: RichStyle) -> Strip:
-    """The strip with the characters of the span in the selection's style."""
-    start, end = span
-    end = len(strip.text) if end == -1 else end
-    segments = []
-    at = 0
-    for segment in strip:
-        text = segment.text
-        cuts = sorted({0, len(text), *(cut - at for cut in (start, end) if 0 < cut - at < len(text))})
-        for a, b in pairwise(cuts):
-            inside = start <= at + a < end
-            base = segment.style or RichStyle()
-            segments.append(type(segment)(text[a:b], base + style if inside else base))
-        at += len(text)
-    return Strip(segments)
