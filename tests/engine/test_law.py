@@ -1,7 +1,7 @@
 """The law of the whole engine: real llama.cpp, tiny random models, chi-square against the target's exact distribution.
 
-Each answer is three tokens long: one from prefill and two from a cycle with a draft. Their exact joint probabilities
-come from decoding every prefix with the target alone. Seeds are fixed, so a passing test always passes.
+Of each answer the first three tokens count: one from prefill, the others from cycles with a draft. Their exact joint
+probabilities come from decoding every prefix with the target alone. Seeds are fixed, so a passing test always passes.
 """
 
 from collections import Counter
@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from localspec.engine import generate
+from localspec.engine import generate, strategy
 from localspec.engine.context import Context, ContextOptions
+from localspec.engine.controller import Choice, Controller
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.base import Draft
+from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
 from localspec.engine.events import Cycle, Token
 from localspec.engine.generate import Engine
@@ -79,17 +81,25 @@ def exact_law(file: Path, settings: SamplerSettings) -> Law:
     return law
 
 
-def draw(files: dict[str, Path], settings: SamplerSettings, mode: str, samples: int = SAMPLES) -> tuple[Counter, float]:
+def draw(
+    files: dict[str, Path], settings: SamplerSettings, mode: str, length: int | None = 2, samples: int = SAMPLES
+) -> tuple[Counter, float]:
     """Counts of answers, and the acceptance rate of the drafts in them."""
     engine = Engine(EngineConfig(str(files["target"]), str(files["draft"]), context=512, threads=1, flash_attn="on"))
     counts: Counter[tuple[int, ...]] = Counter()
     judged = accepted = 0
     for seed in range(samples):
-        request = Request(prompt(TEXT), settings, speculate=mode, draft_length=2, max_tokens=TOKENS, seed=seed)  # type: ignore[arg-type]
-        events = list(engine.generate(request))
-        counts[tuple(e.id for e in events if isinstance(e, Token))] += 1
-        for cycle in (e for e in events if isinstance(e, Cycle)):
-            judged, accepted = judged + cycle.judged, accepted + cycle.accepted
+        # Two more than count: a cycle drafts less than is still wanted.
+        request = Request(prompt(TEXT), settings, speculate=mode, draft_length=length, max_tokens=TOKENS + 2, seed=seed)  # type: ignore[arg-type]
+        tokens: list[int] = []
+        for event in engine.generate(request):
+            if isinstance(event, Token):
+                tokens.append(event.id)
+            elif isinstance(event, Cycle):
+                judged, accepted = judged + event.judged, accepted + event.accepted
+                if len(tokens) >= TOKENS:
+                    break
+        counts[tuple(tokens[:TOKENS])] += 1
     engine.close()
     return counts, accepted / max(1, judged)
 
@@ -117,6 +127,29 @@ def test_the_engine_keeps_the_targets_law(files: dict[str, Path], settings: str,
     if mode != "off":
         assert 0.05 < acceptance < 0.95, "the rule must be seen both ways"
     assert p_value(counts, exact_law(files["target"], SETTINGS[settings])) > ACCEPTED_P
+
+
+@pytest.mark.parametrize("mode", ["draft", "auto"])
+def test_a_draft_that_may_end_early_keeps_the_law(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Lengths of the controller's choosing: a draft ends after a token it was unsure of, and keeps it."""
+    lengths: Counter[int] = Counter()
+    real = ModelDrafter.draft
+
+    def counting(self: ModelDrafter, history: list[int], limit: int) -> Draft:
+        draft = real(self, history, limit)
+        lengths[len(draft.tokens)] += 1
+        return draft
+
+    monkeypatch.setattr(strategy, "PATIENCE", 0.12)
+    monkeypatch.setattr(ModelDrafter, "draft", counting)
+    monkeypatch.setattr(Lookup, "draft", lambda *_: Draft(()))
+    monkeypatch.setattr(Controller, "choose", lambda self, offers, limit, **_: Choice(0, limit, 2.0) if limit else None)
+    counts, acceptance = draw(files, FREE, mode, length=None)
+    assert min(lengths[1], lengths[2]) > SAMPLES / 20
+    assert 0.05 < acceptance < 0.95
+    assert p_value(counts, exact_law(files["target"], FREE)) > ACCEPTED_P
 
 
 # -- planted faults: each must be caught by the same test --
