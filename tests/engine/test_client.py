@@ -314,6 +314,8 @@ def test_a_count_that_waits_learns_of_the_death() -> None:
         child, pid = client._child, client.pid
         assert child is not None
         assert pid is not None
+        # Between two events a count would be answered.
+        wait_until(lambda: "in a native call" in child.log_text(), "the engine answers nothing more")
 
         def kill_once_it_waits() -> None:
             wait_until(lambda: len(child._calls) == 2, "the count waits beside the answer")

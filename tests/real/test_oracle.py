@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from localspec.engine import generate
 from localspec.engine.context import Context, ContextOptions
 from localspec.engine.drafters.base import Draft
 from localspec.engine.events import Finished, Token
@@ -86,12 +85,21 @@ def test_lookup_drafts_a_copy_of_the_prompt(engine: Engine) -> None:
 def test_the_oracle_sees_a_cut_that_is_off_by_one(
     engine: Engine, oracle: Oracle, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A planted fault: after every verify pass the target's cache is cut one token too short."""
+    """A planted fault: after every verify pass the target's cache is cut one token too short, and says it is not."""
+    target = engine._loaded.target
+    real = target.truncate
 
-    def off_by_one(self: generate._Answer, history: list[int], keep: int) -> None:
-        self._target.truncate(keep - 1)
+    decoding = False
 
-    monkeypatch.setattr(generate._Answer, "_restore", off_by_one)
+    def off_by_one(keep: int) -> int:
+        nonlocal decoding
+        if not decoding:
+            decoding = True  # the first cut is the prompt's
+            return real(keep)
+        real(keep - 1)
+        return keep
+
+    monkeypatch.setattr(target, "truncate", off_by_one)
     given = answer(engine, text, "draft", 8, tokens=48)
     assert given.end.stats.resampled > 0
     assert not scored(oracle, given).accepted

@@ -150,7 +150,9 @@ class ChatScreen(ChatActions, Screen[None]):
 
     def _paint(self) -> None:
         self._painted = time.monotonic()
-        self.desk.take(self.home.keeper.take())
+        # While the app leaves, its widgets go before the engine has said its last.
+        if self.query(Transcript):
+            self.desk.take(self.home.keeper.take())
 
     def open_chat(self, chat_id: int, message_id: int | None) -> None:
         self.desk.open(chat_id, message_id)

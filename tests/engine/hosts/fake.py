@@ -106,6 +106,7 @@ class FakeEngine:
             yield from self._finish("cancelled", "", len(text))
             return
         if text == "native":
+            os.write(2, b"in a native call\n")
             libc.pause()
         if text == "unpicklable":
             yield threading.Lock()  # type: ignore[misc]
