@@ -7,6 +7,8 @@ from localspec.engine.generate import Engine
 from localspec.engine.requests import Request, SamplerSettings, Segment
 from tests import tiny
 
+REPETITIVE = "abcdabcdabcdabcd"
+
 GREEDY = SamplerSettings(temperature=0.0)
 ENDLESS = {tiny.EOS: float("-inf")}
 """Logit bias that keeps a random model from ending its text."""
