@@ -74,6 +74,7 @@ def write_llama(
     add_bos: bool = False,
     context: int = 2048,
     template: str | None = None,
+    name: str | None = None,
     tune: Callable[[dict[str, np.ndarray]], None] | None = None,
 ) -> Path:
     """A plain-attention model. `scale` sharpens the distributions; `tune` may edit `token_embd` and `output`."""
@@ -92,6 +93,8 @@ def write_llama(
     w.tokens(tokens, add_bos=add_bos)
     if template is not None:
         out.add_chat_template(template)
+    if name is not None:
+        out.add_name(name)
     ends = {
         "token_embd": w.rng.normal(size=(len(tokens), width)).astype(np.float32),
         "output": (w.rng.normal(size=(len(tokens), width)) * scale / np.sqrt(width)).astype(np.float32),

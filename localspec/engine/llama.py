@@ -232,6 +232,11 @@ class Model:
         spelled = ((self.piece(i, special=True).decode("utf-8", "replace"), i) for i in found)
         return {text: i for text, i in spelled if text}
 
+    def strips(self, token: int) -> tuple[bool, bool]:
+        """Whether the token, where it is spelled, takes the white space before it and after it along."""
+        attributes = native.llama_vocab_get_attr(self._vocab, token)
+        return bool(attributes & native.LLAMA_TOKEN_ATTR_LSTRIP), bool(attributes & native.LLAMA_TOKEN_ATTR_RSTRIP)
+
     def tokenize(self, text: str, *, add_special: bool = False, parse_special: bool = False) -> list[int]:
         """Token ids of `text`; characters that are no valid Unicode become replacement marks."""
         raw = text.encode("utf-8", "replace")

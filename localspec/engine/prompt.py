@@ -6,18 +6,22 @@ from collections.abc import Iterable
 from localspec.engine.llama import Model
 from localspec.engine.requests import Segment
 
+_SPACE = " \t\n\v\f\r"
+
 
 class PromptEncoder:
     """Tokenises prompts for one model.
 
     Trusted text is split at the spellings of control tokens, as llama.cpp does; what lies between two of them, whoever
-    wrote it, is tokenised in one piece without recognising specials. So a prompt whose untrusted parts spell no control
-    token gets the very tokens of the whole string.
+    wrote it, is tokenised in one piece without recognising specials, less the white space that a neighbouring control
+    token takes along (Phi-3's do). So a prompt whose untrusted parts spell no control token gets the very tokens of the
+    whole string.
     """
 
     def __init__(self, model: Model) -> None:
         self._model = model
         spellings = sorted(model.special_tokens, key=len, reverse=True)
+        self._strips = {token: model.strips(token) for token in model.special_tokens.values()}
         self._special = re.compile("|".join(map(re.escape, spellings))) if spellings else None
 
     def encode(self, prompt: Iterable[Segment]) -> list[int]:
@@ -26,9 +30,14 @@ class PromptEncoder:
         ids: list[int] = []
         plain: list[str] = []
 
-        def flush() -> None:
+        def flush(before: int | None) -> None:
+            """Tokenise what was collected between the last control token and `before`."""
             text = "".join(plain)
             plain.clear()
+            if ids and self._strips.get(ids[-1], (False, False))[1]:
+                text = text.lstrip(_SPACE)
+            if before is not None and self._strips[before][0]:
+                text = text.rstrip(_SPACE)
             if text:
                 ids.extend(model.tokenize(text))
 
@@ -39,11 +48,12 @@ class PromptEncoder:
             start = 0
             for match in self._special.finditer(segment.text):
                 plain.append(segment.text[start : match.start()])
-                flush()
-                ids.append(model.special_tokens[match.group()])
+                token = model.special_tokens[match.group()]
+                flush(token)
+                ids.append(token)
                 start = match.end()
             plain.append(segment.text[start:])
-        flush()
+        flush(None)
         if model.add_bos and model.bos is not None and ids[:1] != [model.bos]:
             ids.insert(0, model.bos)
         return ids
