@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localspec.chat import metering
 from localspec.chat.conversation import Conversation
 from localspec.chat.errors import TemplateError
 from localspec.chat.sandbox import MAX_OUTPUT, run_template
@@ -162,6 +163,11 @@ def test_trimming_is_carried_over_to_any_text(texts: list[str], trim: str, gap: 
     assert joined(segments) == "".join(newlines + TRIMS[trim](text) for text in texts)
 
 
+DOUBLING = (
+    "{{% set n = namespace(x='a') %}}{{% for i in range(60) %}}{{% set n.x = n.x {} n.x %}}{{% endfor %}}{{{{ n.x }}}}"
+)
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
@@ -173,7 +179,38 @@ def test_trimming_is_carried_over_to_any_text(texts: list[str], trim: str, gap: 
         ("{{ [0] * 10**10 }}", "repetition"),
         ("{{ 9 ** 9 ** 9 }}", "power"),
         ("{{ 'x'.ljust(10**10) }}", "padding"),
-        ("{{ 'x'.expandtabs(tabsize=10**10) }}", "padding"),
+        ("{{ 'x'.expandtabs(tabsize=10**10) }}", "unsafe"),
+        ("{{ ('a' * 99999).translate({97: 'b' * 99999}) }}", "unsafe"),
+        ("{{ ('{0}' * 9999).format('x' * 99999) }}", "more than any chat"),
+        (DOUBLING.format("~"), "more than any chat"),
+        (DOUBLING.format("+"), "more than any chat"),
+        ("{% set x = 'a' * 99999 %}{{ (range(9999) | list) | join(x) }}", "more than any chat"),
+        ("{% set x = 'a' * 99999 %}{{ x.join(['b'] * 9999) }}", "more than any chat"),
+        ("{% set x = 'a' * 99999 %}{{ x.join(range(9999) | map('string')) }}", "more than any chat"),
+        ("{% set x = 'a' * 99999 %}{{ x | replace('a', x) }}", "more than any chat"),
+        ("{% set x = 'a' * 99999 %}{{ x.replace('a', x) }}", "more than any chat"),
+        (
+            "{% set n = namespace(x=['a']) %}{% for i in range(99) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}",
+            "more than any chat",
+        ),
+        (
+            "{% set n = namespace(x=9) %}{% for i in range(99) %}{% set n.x = n.x * n.x %}{% endfor %}{{ n.x }}",
+            "number",
+        ),
+        ("{% set x %}{% for i in range(99999) %}{{ 'a' * 9999 }}{% endfor %}{% endset %}", "more than any chat"),
+        (
+            "{% set x %}{% for i in range(99999) %}{% for j in range(999) %}text{% endfor %}{% endfor %}{% endset %}",
+            "more than any chat",
+        ),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "more than any chat"),
+        (
+            "{% for i in range(99999) %}{% for j in range(99999) if j < 0 %}{% endfor %}{% endfor %}",
+            "more than any chat",
+        ),
+        (
+            "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+            "more than any chat",
+        ),
         ("{{ '{:10000000000}'.format('x') }}", "padding"),
         ("{{ '{:{w}}'.format('x', w=10**10) }}", "padding"),
         ("{{ '%10000000000d' % 3 }}", "not allowed"),
@@ -194,6 +231,13 @@ def test_a_broken_or_hostile_template_is_an_error_of_one_line(source: str, reaso
         ChatTemplate(source).render([Message("user", "a text long enough to be cut")])
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+def test_a_chat_of_a_thousand_turns_is_far_from_too_much_work(name: str) -> None:
+    turns = [Message("user", "a"), Message("assistant", "b", "thought")] * 1000
+    template(name).render([*turns, Message("user", "c")])
+    assert metering.spent() < metering.MAX_WORK / 8
 
 
 def test_what_templates_rely_on_is_there() -> None:
