@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from localspec.bench import process, report
@@ -132,12 +133,11 @@ def test_a_cancelled_chat_has_no_second_turn() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RssAnon is Linux's")
 def test_anonymous_memory_is_read_from_the_system() -> None:
-    before = process.anonymous_bytes(os.getpid())
-    assert before is not None
     block = bytearray(os.urandom(1 << 20) * 64)
-    after = process.anonymous_bytes(os.getpid())
-    assert after is not None
-    assert after - before > len(block) / 2
+    # Not compared with before: what other tests left may be freed at any moment.
+    anonymous = process.anonymous_bytes(os.getpid())
+    assert anonymous is not None
+    assert len(block) <= anonymous <= psutil.Process().memory_info().rss + (1 << 20)
     figures = take(Timed(pid=os.getpid()))
     assert figures.memory is not None
     assert (figures.memory.files, figures.memory.caches) == (0, 1_000_000)

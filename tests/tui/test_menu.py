@@ -1,5 +1,6 @@
 """The model menu and the first run, with downloads whose every step the test decides."""
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from textual.widgets import DataTable, Input
 
 from localspec.chat import config
 from localspec.models import catalog, consent, own
+from localspec.tui.screens.base import hand_over, stands
 from localspec.tui.screens.menu import MenuScreen
 from localspec.tui.screens.samples import SAMPLES, SamplesScreen
 from tests.fake_engine import Script, plain
@@ -399,3 +401,17 @@ async def test_the_last_used_model_is_gone() -> None:
         await shows(pilot, bench.app, "#problem-lines", "not on this disk")
         await pilot.press("escape")
         await until(pilot, lambda: bench.app.screen is bench.app.chat)
+
+
+async def test_what_arrives_when_the_screen_has_gone_is_dropped() -> None:
+    """T6: a worker that ends late finds no parts to write to; it must not bring the app down."""
+    bench = Bench()
+    seen: list[str] = []
+    async with bench.app.run_test() as pilot:
+        await bench.ready(pilot)
+        screen = await open_menu(bench, pilot)
+        await asyncio.to_thread(hand_over, screen, seen.append, "while it stands")
+        await pilot.press("escape")
+        await until(pilot, lambda: not stands(screen), "the menu has gone")
+        await asyncio.to_thread(hand_over, screen, seen.append, "after it went")
+    assert seen == ["while it stands"]

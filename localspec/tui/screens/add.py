@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 
 from localspec.chat.visible import one_line
 from localspec.models.partial import human
-from localspec.tui.screens.base import AppDialog
+from localspec.tui.screens.base import AppDialog, hand_over
 
 if TYPE_CHECKING:
     from localspec.models.scan import Scan
@@ -105,7 +105,7 @@ class AddScreen(AppDialog[str | None]):
 
         found = scan(model_settings.load().folders, cache_dir=paths.cache_dir())
         pairs = [(pair.target.path, pair.draft.path) for pair in found.pairs]
-        self.app.call_from_thread(self._show_found, found, pairs)
+        hand_over(self, self._show_found, found, pairs)
 
     def _show_found(self, found: "Scan", pairs: list[tuple[Path, Path]]) -> None:
         if not self.is_attached:
@@ -159,8 +159,7 @@ class AddScreen(AppDialog[str | None]):
         self._check(target, draft, name or _name_for(target))
 
     def _fault(self, text: str) -> None:
-        if self.is_attached:
-            self.query_one("#fault", Static).update(one_line(text))
+        self.query_one("#fault", Static).update(one_line(text))
 
     @work(thread=True, exclusive=True, group="add")
     def _check(self, target: str, draft: str, name: str) -> None:
@@ -170,13 +169,11 @@ class AddScreen(AppDialog[str | None]):
         try:
             missing = adding.add(name, target, draft or None)
         except Exception as error:
-            self.app.call_from_thread(self._fault, reason_of(error))
+            hand_over(self, self._fault, reason_of(error))
             return
-        self.app.call_from_thread(self._done, name, missing)
+        hand_over(self, self._done, name, missing)
 
     def _done(self, name: str, missing: tuple[str, ...]) -> None:
-        if not self.is_attached:
-            return
         if missing:
             from localspec.models import adding
 

@@ -1,6 +1,7 @@
 """What the screens beside the chat share: a title line, a footer with the keys, and Esc back to the chat."""
 
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -10,6 +11,21 @@ from textual.widgets import Footer, Static
 
 if TYPE_CHECKING:
     from localspec.tui.app import LocalspecApp
+
+
+def stands(screen: Screen[Any]) -> bool:
+    """The screen has all its parts. While the app or the screen leaves, they go one by one."""
+    return screen.app.is_running and screen.is_mounted and screen in screen.app.screen_stack
+
+
+def hand_over(screen: Screen[Any], call: Callable[..., object], *arguments: object) -> None:
+    """From a worker thread: what was found, to `call` in the app's thread, unless the screen has gone meanwhile."""
+
+    def arrive() -> None:
+        if stands(screen):
+            call(*arguments)
+
+    screen.app.call_from_thread(arrive)
 
 
 class AppScreen(Screen[None]):

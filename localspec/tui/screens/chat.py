@@ -20,6 +20,7 @@ from localspec.tui import looks
 from localspec.tui.desk import ChatDesk
 from localspec.tui.engine import EngineState
 from localspec.tui.recall import Recall
+from localspec.tui.screens.base import stands
 from localspec.tui.screens.chat_actions import ChatActions
 from localspec.tui.widgets.completions import Completions
 from localspec.tui.widgets.findbar import FindBar
@@ -151,7 +152,7 @@ class ChatScreen(ChatActions, Screen[None]):
     def _paint(self) -> None:
         self._painted = time.monotonic()
         # While the app leaves, its widgets go before the engine has said its last.
-        if self.query(Transcript):
+        if stands(self):
             self.desk.take(self.home.keeper.take())
 
     def open_chat(self, chat_id: int, message_id: int | None) -> None:

@@ -22,7 +22,7 @@ from localspec.chat.history_search import Hit
 from localspec.chat.visible import one_line, visible
 from localspec.tui import history_words
 from localspec.tui.messages import ChatOpened
-from localspec.tui.screens.base import AppScreen
+from localspec.tui.screens.base import AppScreen, hand_over
 from localspec.tui.screens.branches import BranchesScreen
 from localspec.tui.screens.dialogs import ConfirmScreen, LineScreen
 
@@ -123,7 +123,7 @@ class HistoryScreen(AppScreen):
         except HistoryError as error:
             lines, problem = [], str(error)
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._take, lines, query, at, problem)
+            hand_over(self, self._take, lines, query, at, problem)
 
     def _take(self, lines: list[Line], query: str, at: int | None, problem: str) -> None:
         if not self.is_attached or query != self.query_text:
@@ -167,7 +167,7 @@ class HistoryScreen(AppScreen):
         except HistoryError as error:
             content = Content.styled(visible(str(error)), "$text-error")
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._put, content)
+            hand_over(self, self._put, content)
 
     def _put(self, content: Content) -> None:
         if self.is_attached:
@@ -270,11 +270,7 @@ class HistoryScreen(AppScreen):
             told = str(error)
         except OSError as error:
             told = f"{one_line(str(place))} cannot be written: {error.strerror or error}"
-        self.app.call_from_thread(self._told, told)
-
-    def _told(self, text: str) -> None:
-        if self.is_attached:
-            self.say(text)
+        hand_over(self, self.say, told)
 
     @work
     async def action_branches(self) -> None:

@@ -19,7 +19,7 @@ from localspec.models.hardware import Machine
 from localspec.models.rows import FileState, Row
 from localspec.tui import menu_words
 from localspec.tui.downloads import Download
-from localspec.tui.screens.base import AppScreen
+from localspec.tui.screens.base import AppScreen, hand_over
 
 if TYPE_CHECKING:
     from localspec.models.removal import Plan
@@ -146,7 +146,7 @@ class MenuScreen(AppScreen):
             {one.file.key: one for one in rows.singles(found)},
             tuple(dict.fromkeys(one_line(str(problem)) for problem in problems)),
         )
-        self.app.call_from_thread(self._take, known)
+        hand_over(self, self._take, known)
 
     def _take(self, known: _Known) -> None:
         if not self.is_attached:
@@ -327,7 +327,7 @@ class MenuScreen(AppScreen):
         except Exception as error:
             self.app.call_from_thread(self.app.notify, reason_of(error), severity="error", markup=False)
             return
-        self.app.call_from_thread(self._ask_removal, plan)
+        hand_over(self, self._ask_removal, plan)
 
     def _ask_removal(self, plan: "Plan") -> None:
         from localspec.tui.screens.dialogs import ConfirmScreen
@@ -353,4 +353,4 @@ class MenuScreen(AppScreen):
         except Exception as error:
             said = reason_of(error)
         self.app.call_from_thread(self.app.notify, said, markup=False)
-        self.app.call_from_thread(self.action_refresh)
+        hand_over(self, self.action_refresh)
