@@ -32,6 +32,8 @@ def token(part: Part) -> dict[str, Any]:
         "cycle": event.cycle,
         "t": round(event.t, 6),
     }
+    if event.source is not None:
+        line["source"] = asdict(event.source)
     return {**line, "thought": part.thought} if part.thought else line
 
 

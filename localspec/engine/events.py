@@ -45,12 +45,22 @@ class Prefill:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """Where a copied token stands: the name of a text in the request's `sources` (a file), or `prompt`, `prediction` or
+    `answer` for text without one; `line` counts from 1 in that text."""
+
+    name: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """One emitted token.
 
     `text` is what the token completed: empty while a character or a possible stop string is still open. The texts of an
     answer's tokens joined are the answer. `t` is in seconds since the request began. The first token is `plain`,
-    cycle 0. `control` marks a kept control token (a thinking marker), whose text is its spelling.
+    cycle 0. `control` marks a kept control token (a thinking marker), whose text is its spelling. `source` is where lookup
+    copied an accepted token from.
     """
 
     id: int
@@ -60,6 +70,7 @@ class Token:
     cycle: int
     t: float
     control: bool = False
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,11 @@ class Cycle:
     """One draft and the target pass that judged it, counted after any cut at an end token or stop string.
 
     `judged` tokens had a verdict (the accepted and the first rejected); `emitted` left the cycle, the resampled or
-    bonus token included. `match_length` is lookup's, 0 for other drafters.
+    bonus token included. `match_length` is lookup's, 0 for other drafters; `source` is where its draft was copied from.
+
+    `expected` and `gain` are the estimate the choice was made on: tokens expected to leave the cycle, and the expected
+    speed relative to plain decoding. A plain cycle has those of the best draft that was not made; None says that there
+    was nothing to choose.
     """
 
     cycle: int
@@ -80,6 +95,9 @@ class Cycle:
     draft_ms: float
     verify_ms: float
     match_length: int = 0
+    expected: float | None = None
+    gain: float | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,16 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceText:
+    """A text that stands in the prompt as it is (an attached file), so that what is copied from it can be named.
+    `first_line` is the number of its first line in the file."""
+
+    name: str
+    text: str
+    first_line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class SamplerSettings:
     """How the target's distribution is made from its logits; the filters' order is llama.cpp's default chain.
 
@@ -98,7 +108,8 @@ class Request:
 
     `max_tokens` None means: until the text ends or the context is full. `draft_length` None is automatic; a number is
     used every cycle. `draft_temperature` None is the target's. `keep_control` names control tokens whose spelling is
-    kept in the text (thinking markers).
+    kept in the text (thinking markers). `sources` name stretches of the prompt; `predictions` are texts the answer is
+    expected to resemble: not part of the prompt, only looked up. `grammar` (GBNF) bounds the text that may come.
     """
 
     prompt: tuple[Segment, ...]
@@ -111,3 +122,6 @@ class Request:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     keep_control: tuple[str, ...] = ()
+    sources: tuple[SourceText, ...] = ()
+    predictions: tuple[str, ...] = ()
+    grammar: str | None = None
