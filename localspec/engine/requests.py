@@ -109,7 +109,8 @@ class Request:
     `max_tokens` None means: until the text ends or the context is full. `draft_length` None is automatic; a number is
     used every cycle. `draft_temperature` None is the target's. `keep_control` names control tokens whose spelling is
     kept in the text (thinking markers). `sources` name stretches of the prompt; `predictions` are texts the answer is
-    expected to resemble: not part of the prompt, only looked up. `grammar` (GBNF) bounds the text that may come.
+    expected to resemble: not part of the prompt, only looked up. `grammar` (GBNF) bounds the text that may come;
+    `json_schema` (JSON text) does so as the grammar it is converted to: one of the two at most.
     """
 
     prompt: tuple[Segment, ...]
@@ -125,3 +126,4 @@ class Request:
     sources: tuple[SourceText, ...] = ()
     predictions: tuple[str, ...] = ()
     grammar: str | None = None
+    json_schema: str | None = None
