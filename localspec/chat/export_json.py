@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from localspec.chat.errors import HistoryError
 from localspec.chat.history import History
-from localspec.chat.provenance import cycle_json, part_of, token_json
+from localspec.chat.provenance import cycle_json, part_of, source_of, token_json
 from localspec.chat.turns import Turn
 from localspec.engine.events import Cycle, Reason, Started, Stats
 
@@ -96,7 +96,7 @@ def _message(message: dict[str, Any], place: int) -> tuple[Turn, int | None, flo
     if role == "assistant":
         turn.thoughts = _text(message["thoughts"])
         turn.parts = [part_of(token) for token in message["tokens"]]
-        turn.cycles = [_checked(Cycle, cycle) for cycle in message["cycles"]]
+        turn.cycles = [_cycle(cycle) for cycle in message["cycles"]]
         turn.started = None if message["started"] is None else _checked(Started, message["started"])
         turn.stats = None if message["stats"] is None else _checked(Stats, message["stats"])
         turn.reason = message["reason"]
@@ -114,6 +114,10 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} should be a text")
     return value
+
+
+def _cycle(found: Mapping[str, Any]) -> Cycle:
+    return _checked(Cycle, {**found, "source": source_of(found.get("source"))})
 
 
 def _checked(kind: type[Value], found: Mapping[str, Any]) -> Value:

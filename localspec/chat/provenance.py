@@ -8,11 +8,10 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from itertools import starmap
 from typing import Any
 
 from localspec.chat.splitting import Part
-from localspec.engine.events import Cycle, DrafterName, Kind, Token
+from localspec.engine.events import Cycle, DrafterName, Kind, Source, Token
 
 FORM = 1
 
@@ -29,6 +28,8 @@ _CYCLE = tuple(field.name for field in fields(Cycle))
 def pack(parts: Sequence[Part], cycles: Sequence[Cycle]) -> bytes:
     """The tokens without their text (it is the message's own) and the cycles."""
     tokens = [part.token for part in parts]
+    copied = [(index, token.source) for index, token in enumerate(tokens) if token.source is not None]
+    names = sorted({source.name for _, source in copied})
     columns = {
         "form": FORM,
         "id": [token.id for token in tokens],
@@ -39,9 +40,15 @@ def pack(parts: Sequence[Part], cycles: Sequence[Cycle]) -> bytes:
         "cycle": [token.cycle for token in tokens],
         "t": [round(token.t * TICKS_PER_S) for token in tokens],
         "control": [index for index, token in enumerate(tokens) if token.control],
-        "cycles": {name: [getattr(cycle, name) for cycle in cycles] for name in _CYCLE},
+        "sources": names,
+        "source": [(index, names.index(source.name), source.line) for index, source in copied],
+        "cycles": {name: [_flat(getattr(cycle, name)) for cycle in cycles] for name in _CYCLE},
     }
     return zlib.compress(json.dumps(columns, separators=(",", ":")).encode("utf-8"))
+
+
+def _flat(value: object) -> object:
+    return (value.name, value.line) if isinstance(value, Source) else value
 
 
 def unpack(data: bytes, text: str, thoughts: str) -> tuple[list[Part], list[Cycle]]:
@@ -62,6 +69,9 @@ def _parts(columns: dict[str, Any], text: str, thoughts: str) -> list[Part]:
     if sum(columns["text"]) != len(text) or sum(columns["thought"]) != len(thoughts):
         raise ValueError("the provenance belongs to another text")
     control = set(columns["control"])
+    # An answer kept before sources were told of has none.
+    names = columns.get("sources", [])
+    sources = {index: Source(names[name], line) for index, name, line in columns.get("source", [])}
     parts = []
     at = thought_at = 0
     rows = zip(
@@ -73,24 +83,19 @@ def _parts(columns: dict[str, Any], text: str, thoughts: str) -> list[Part]:
         thought = thoughts[thought_at : thought_at + thought_length] if thought_length else ""
         at += length
         thought_at += thought_length
-        parts.append(
-            Part(
-                Token(
-                    token, thought + share, KINDS[kind], DRAFTERS[drafter], cycle, ticks / TICKS_PER_S, index in control
-                ),
-                share,
-                thought,
-            )
-        )
+        spelled = Token(
+            token, thought + share, KINDS[kind], DRAFTERS[drafter], cycle, ticks / TICKS_PER_S, index in control,
+            sources.get(index),
+        )  # fmt: skip
+        parts.append(Part(spelled, share, thought))
     return parts
 
 
 def _cycles(columns: dict[str, list[Any]]) -> list[Cycle]:
     # A field that came later has its default in an old answer.
     known = [name for name in _CYCLE if name in columns]
-    if list(known) == list(_CYCLE):
-        return list(starmap(Cycle, zip(*(columns[name] for name in _CYCLE), strict=True)))
-    return [Cycle(**dict(zip(known, row, strict=True))) for row in zip(*(columns[n] for n in known), strict=True)]
+    rows = (dict(zip(known, row, strict=True)) for row in zip(*(columns[name] for name in known), strict=True))
+    return [Cycle(**{**row, "source": Source(*row["source"]) if row.get("source") else None}) for row in rows]
 
 
 def token_json(part: Part) -> dict[str, Any]:
@@ -104,6 +109,8 @@ def token_json(part: Part) -> dict[str, Any]:
         line["thought"] = part.thought
     if token.control:
         line["control"] = True
+    if token.source is not None:
+        line["source"] = asdict(token.source)
     return line
 
 
@@ -118,8 +125,21 @@ def part_of(line: dict[str, Any]) -> Part:
         raise ValueError(f"a token of kind {kind!r} by {drafter!r}")
     if not all(isinstance(number, int) for number in numbers):
         raise ValueError("a token's id and cycle must be whole numbers")
-    token = Token(line["id"], thought + text, kind, drafter, line["cycle"], float(line["t"]), "control" in line)
+    token = Token(
+        line["id"], thought + text, kind, drafter, line["cycle"], float(line["t"]), "control" in line,
+        source_of(line.get("source")),
+    )  # fmt: skip
     return Part(token, text, thought)
+
+
+def source_of(line: object) -> Source | None:
+    """The place that an exported token or cycle was copied from; raises ValueError for anything else."""
+    match line:
+        case None:
+            return None
+        case {"name": str(name), "line": int(number), **more} if not more:
+            return Source(name, number)
+    raise ValueError(f"{line!r} is no place that a text was copied from")
 
 
 def cycle_json(cycle: Cycle) -> dict[str, Any]:
