@@ -220,6 +220,13 @@ class Model:
         return {role: int(token) for role, token in found.items() if token >= 0}
 
     @cached_property
+    def fim_texts(self) -> dict[str, str]:
+        """The spellings of `fim_tokens`, by role; only of control tokens, for a text cannot spell another kind apart
+        from itself."""
+        spelled = {token: text for text, token in self.special_tokens.items()}
+        return {role: spelled[token] for role, token in self.fim_tokens.items() if token in spelled}
+
+    @cached_property
     def end_tokens(self) -> frozenset[int]:
         """Every token that ends a generation."""
         return frozenset(i for i in range(self.vocab_size) if native.llama_vocab_is_eog(self._vocab, i))

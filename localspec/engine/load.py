@@ -213,4 +213,5 @@ def _info(
         library=library,
         load_s=load_s,
         notices=notices,
+        fim_texts=model.fim_texts,
     )

@@ -40,7 +40,8 @@ class EngineInfo:
     """What was loaded: facts for screens, templates and error messages. Sizes in tokens, bytes where the name says so.
 
     `rollback` is in words ("unlimited", "the last pass, 32 tokens", "window 512", "none: ..."). `special_tokens` maps
-    role ("bos", "eos") to text. `notices` are sentences for the person.
+    role ("bos", "eos") to text. `fim_texts` has the spellings of those `fim_tokens` that trusted text can spell.
+    `notices` are sentences for the person.
     """
 
     target: str
@@ -61,6 +62,7 @@ class EngineInfo:
     library: str
     load_s: float
     notices: tuple[str, ...] = ()
+    fim_texts: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
