@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from localspec.engine import state
 from localspec.engine.context import Aborted, Context
+from localspec.engine.costs import Costs
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
@@ -21,7 +22,7 @@ from localspec.engine.load import load
 from localspec.engine.prompt import PromptEncoder
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
 from localspec.engine.sampling import Sampler
-from localspec.engine.strategy import Costs, Proposal, Strategy
+from localspec.engine.strategy import Proposal, Strategy
 from localspec.engine.tally import Tally
 from localspec.engine.text import TextStream
 from localspec.engine.verify import Verdict, greedy, rejection
@@ -171,7 +172,7 @@ class _Answer:
             run.reason = "cancelled"
         yield from self._release(run, self._stream.finish())
         middle = run.prompt + run.emitted // 2
-        plain_ms = self._engine._costs.plain.baseline_ms(middle, self._begun)
+        plain_ms = self._engine._costs.baseline_ms(middle, self._begun)
         stats = self._tally.stats(plain_ms, "measured", drafting=self._strategy.drafts)
         yield Finished(run.reason, "".join(run.text), stats)
 

@@ -1,12 +1,10 @@
 """What is drafted this cycle: the mode a person chose, the drafters at hand, and the controller's estimates."""
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from localspec.engine.controller import Controller, Offer
-from localspec.engine.cost import PassCost, PlainSpeed
+from localspec.engine.costs import Costs
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
@@ -18,13 +16,6 @@ NOTHING = Draft(())
 PATIENCE = 0.4
 """The draft model goes on while it believes at least so much that all its tokens so far stand: below it a further token
 costs more than it is likely to return on every curve measured."""
-
-READING = 0.2
-"""A token read in a wide pass relative to one drawn: 0.14 to 0.28 on every curve measured."""
-
-IN_STEP = 2
-"""Tokens a draft model reads before it draws, when it drafted in the cycle before and all of its draft stood."""
-
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -41,37 +32,6 @@ class Proposal:
 
 
 PLAIN = Proposal("none", NOTHING)
-
-
-class Costs:
-    """What this machine was seen to cost with these models: kept over the answers of an engine."""
-
-    def __init__(self, draft_prior: float) -> None:
-        self.plain = PlainSpeed()
-        self.passes = PassCost()
-        self._draft_prior = draft_prior
-        self._draft: deque[float] = deque(maxlen=9)
-
-    def learn_pass(self, context: int, width: int, seconds: float, now: float) -> None:
-        """A target pass of `width` tokens at `context` tokens took `seconds`."""
-        if width == 1:
-            self.plain.learn(context, seconds * 1000, now)
-        elif plain := self.plain.ms(context):
-            self.passes.learn(width, seconds * 1000 / plain)
-
-    def learn_draft(self, context: int, behind: int, tokens: int, seconds: float) -> None:
-        """Reading `behind` tokens and drawing `tokens` took `seconds`: what reading costs is no price of a token."""
-        if tokens and behind <= IN_STEP and (plain := self.plain.ms(context)):
-            self._draft.append(seconds * 1000 / tokens / plain)
-
-    @property
-    def draft_token(self) -> float:
-        """A draft token relative to a plain pass: measured, before that the ratio of the models' sizes."""
-        return median(self._draft) if self._draft else self._draft_prior
-
-    def catching_up(self, behind: int) -> float:
-        """What it costs a draft model that is `behind` tokens behind to be in step again, in plain passes."""
-        return max(0, behind - IN_STEP) * READING * self.draft_token
 
 
 class Strategy:
@@ -110,7 +70,7 @@ class Strategy:
 
     def propose(self, history: Sequence[int], limit: int, now: float) -> Proposal:
         """At most `limit` tokens to follow `history`; nothing when a plain pass is better, or due for the baseline."""
-        if limit < 1 or not self.drafts or self.costs.plain.wanted(len(history), now):
+        if limit < 1 or not self.drafts or self.costs.plain_wanted(len(history), now):
             return PLAIN
         return self._propose_fixed(history, min(limit, self._fixed)) if self._fixed else self._choose(history, limit)
 
@@ -136,8 +96,8 @@ class Strategy:
         behind = 0
         if self._model is not None:
             behind = self._model.behind(history)
-            start = self.costs.catching_up(behind)
-            offers.append(Offer("draft", limit, token_cost=self.costs.draft_token, start_cost=start))
+            start = self.costs.catching_up(behind, len(history))
+            offers.append(Offer("draft", limit, token_cost=self.costs.draft_token(len(history)), start_cost=start))
         choice = self._controller.choose(offers, limit, insist=self._insist)
         offer = offers[choice.offer] if choice else None
         unused = tuple((o, found.tokens[0]) for o in offers if o.drafter == "lookup" and o is not offer)

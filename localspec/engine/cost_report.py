@@ -1,0 +1,60 @@
+"""The cost curve as it leaves the engine: for people, for plots, and for pricing cycles in virtual time."""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from localspec.engine.requests import FlashAttention
+
+
+@dataclass(frozen=True, slots=True)
+class FlashTime:
+    """A pass of `width` tokens at `context` tokens with flash attention on and off, in milliseconds."""
+
+    width: int
+    context: int
+    on_ms: float
+    off_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """What the engine knows of its costs now.
+
+    `table[i][j]` is a target pass of `widths[j]` tokens at `contexts[i]` tokens relative to a plain one there, and
+    `plain_ms[i]` the plain pass in milliseconds at full speed (None: never seen). `samples[j]` says how many passes are
+    behind a width, at any context: where there is none the number is a guess from its neighbours. `draft_token` is a drawn
+    draft token relative to a plain pass (None: no draft model), `draft_samples` what stands behind it. `momentary` is
+    how much slower the machine is right now than the numbers say. `flash` is the kind in force, `flash_times` what both
+    kinds took, and `faster` which of them is faster here (None: not compared).
+    """
+
+    widths: tuple[int, ...]
+    contexts: tuple[int, ...]
+    table: tuple[tuple[float, ...], ...]
+    plain_ms: tuple[float | None, ...]
+    samples: tuple[int, ...]
+    draft_token: float | None
+    draft_samples: int
+    momentary: float
+    flash: FlashAttention
+    flash_times: tuple[FlashTime, ...] = ()
+    faster: FlashAttention | None = None
+    notes: tuple[str, ...] = ()
+
+    def relative(self, width: int, context: int) -> float:
+        """A target pass of `width` tokens at `context` tokens relative to a plain pass there: linear between the
+        report's contexts, the nearest one's outside; never mixed across widths."""
+        j = self.widths.index(min(width, self.widths[-1]))
+        beyond = max(1.0, width / self.widths[-1])
+        at = bisect_left(self.contexts, context)
+        if at == 0 or at == len(self.contexts):
+            return self.table[min(at, len(self.contexts) - 1)][j] * beyond
+        low, high = self.contexts[at - 1], self.contexts[at]
+        share = (context - low) / (high - low)
+        return (self.table[at - 1][j] * (1 - share) + self.table[at][j] * share) * beyond
+
+    def ms(self, width: int, context: int) -> float | None:
+        """Milliseconds of such a pass at full speed; None when no plain pass was ever seen at this context."""
+        at = min(range(len(self.contexts)), key=lambda i: abs(self.contexts[i] - context))
+        plain = self.plain_ms[at]
+        return None if plain is None else plain * self.relative(width, context)
