@@ -1,4 +1,5 @@
-"""llama.cpp's library and models: loading, tokenising, facts. Only this module and `context.py` call llama_cpp.
+"""llama.cpp's library and models: loading, tokenising, facts. Only this module, `context.py`
+and `parallel.py` call llama_cpp.
 
 A `Model` is weights and a vocabulary. It belongs to one thread; only `AbortFlag` may be touched from another.
 """
