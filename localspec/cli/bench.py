@@ -6,6 +6,10 @@ from typing import Any
 import click
 
 COMMANDS = {
+    "saturation": (
+        "localspec.cli.bench_saturation:saturation",
+        "Several sequences in a pass: where drafts stop paying.",
+    ),
     "figures": (
         "localspec.cli.bench_figures:figures_command",
         "What localspec promises: overhead, edits, memory.",

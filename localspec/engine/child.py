@@ -44,7 +44,7 @@ class Call:
                 return self.replies.get(timeout=0.5)
 
 
-def _environment() -> dict[str, str]:
+def native_environment() -> dict[str, str]:
     """Spinning OpenMP threads make a busy machine hundreds of times slower, and a failed native assertion would start a
     debugger; both are read when the library loads."""
     environment = dict(os.environ)
@@ -68,7 +68,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log.stream,
-            env=_environment(),
+            env=native_environment(),
             start_new_session=group,
             creationflags=flags,
         )
