@@ -1,0 +1,131 @@
+"""Taking the code block out of a model's answer, and the prose around it apart.
+
+A fence is a line of three or more backticks or tildes. Its block ends at a line of the same characters, at least as
+many, with nothing after them. Models close a block with three backticks even when the text inside has such lines, so
+the end can often be read in several ways. A reading counts when every block in it is closed; fence lines inside the
+block that the original has not are believed only when there is no other reading, and of the rest the one is taken whose
+block is most like the original.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*?)[ \t]*$")
+
+READINGS = 24
+"""Ends of one block that are tried at most; an answer with more fence lines than that is no usable answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer's code block, its end of line included, None when there is no usable one (`problem` says why);
+    `prose` is the rest of the answer without outer blank lines."""
+
+    code: str | None
+    prose: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Line indices of the opening and the closing fence; the code is between them."""
+
+    opening: int
+    closing: int
+
+
+def find(answer: str, original: str) -> Found:
+    """The block in `answer` that is the new text of `original` (line ends unified)."""
+    lines = answer.split("\n")
+    fences = [_FENCE.match(line) for line in lines]
+    readings = list(_readings(lines, fences))
+    if not readings:
+        opened = any(fences)
+        problem = "the answer's code block has no end" if opened else "the answer has no code block"
+        return Found(None, "" if opened else answer.strip("\n"), problem)
+    wanted = [line for line in original.split("\n") if line.strip()]
+    blocks = max(readings, key=lambda blocks: _likeness(lines, blocks[0], wanted))
+    chosen = _whole_text(lines, blocks, wanted)
+    if chosen is None:
+        problem = "parts of the text stand outside the answer's code block"
+        if len(blocks) > 1:
+            problem = f"none of the {len(blocks)} code blocks in the answer is the whole text"
+        return Found(None, answer.strip("\n"), problem)
+    code = lines[chosen.opening + 1 : chosen.closing]
+    prose = "\n".join([*lines[: chosen.opening], *lines[chosen.closing + 1 :]]).strip("\n")
+    return Found("".join(line + "\n" for line in code), prose)
+
+
+def fence_for(text: str) -> str:
+    """Backticks enough that nothing in the text closes them."""
+    return "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
+
+
+def _readings(lines: Sequence[str], fences: Sequence["re.Match[str] | None"], at: int = 0) -> Iterator[list[_Block]]:
+    """Every way to read the answer as blocks that are all closed; the usual way, each block ending at the first fence
+    that can close it, comes first. The first block may reach further, the ones after it are read the usual way."""
+    opening = _next_opening(fences, at)
+    if opening is None:
+        return
+    for closing in _closings(fences, opening)[:READINGS]:
+        rest = _usual(fences, closing + 1)
+        if rest is not None:
+            yield [_Block(opening, closing), *rest]
+
+
+def _usual(fences: Sequence["re.Match[str] | None"], at: int) -> list[_Block] | None:
+    """The blocks from line `at` on, each closed at the first fence that can; None when one stays open."""
+    found: list[_Block] = []
+    while (opening := _next_opening(fences, at)) is not None:
+        closings = _closings(fences, opening)
+        if not closings:
+            return None
+        found.append(_Block(opening, closings[0]))
+        at = closings[0] + 1
+    return found
+
+
+def _next_opening(fences: Sequence["re.Match[str] | None"], at: int) -> int | None:
+    return next((number for number in range(at, len(fences)) if fences[number]), None)
+
+
+def _closings(fences: Sequence["re.Match[str] | None"], opening: int) -> list[int]:
+    opened = fences[opening]
+    assert opened is not None
+    run = opened.group(1)
+    return [
+        number
+        for number in range(opening + 1, len(fences))
+        if (fence := fences[number]) is not None
+        and fence.group(1)[0] == run[0]
+        and len(fence.group(1)) >= len(run)
+        and not fence.group(2)
+    ]
+
+
+def _likeness(lines: Sequence[str], block: _Block, wanted: Sequence[str]) -> tuple[bool, float, int]:
+    """How much a reading is to be believed by its first block; of equals the shorter one, which the usual way gives."""
+    inside = [line for line in lines[block.opening + 1 : block.closing] if line.strip()]
+    known = Counter(line.strip() for line in wanted if _FENCE.match(line.strip()))
+    foreign = Counter(line.strip() for line in inside if _FENCE.match(line.strip())) - known
+    ratio = SequenceMatcher(None, inside, wanted, autojunk=False).ratio() if wanted else 0.0
+    return not foreign, ratio, -block.closing
+
+
+def _whole_text(lines: Sequence[str], blocks: Sequence[_Block], wanted: Sequence[str]) -> _Block | None:
+    """The block that has every line of the original that the answer has anywhere: a text handed out in pieces has no
+    such block, while an example of how to use it, or words about it, take nothing from the choice."""
+    known = {line.strip() for line in wanted if not _FENCE.match(line.strip())}
+    best, rest = None, set[str]()
+    for block in blocks:
+        kept = {line.strip() for line in lines[block.opening + 1 : block.closing]} & known
+        if best is None or len(kept) > len(rest):
+            best, rest = block, kept
+    assert best is not None
+    if len(blocks) > 1 and not rest:
+        return None
+    outside = [*lines[: best.opening], *lines[best.closing + 1 :]]
+    return best if ({line.strip() for line in outside} & known) <= rest else None
