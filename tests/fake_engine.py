@@ -27,6 +27,7 @@ from localspec.engine.events import (
     Notice,
     Prefill,
     Reason,
+    Source,
     Started,
     Stats,
     Token,
@@ -60,14 +61,18 @@ INFO = EngineInfo(
 
 @dataclass(frozen=True)
 class Say:
-    """A cycle: the accepted tokens, then the one that ends it. `end` is its kind and text; None when the run was cut
-    (stop, limit). `proposed` counts the draft; None: just what stands, and one more when the end is `resampled`."""
+    """A cycle: the accepted tokens (from `source`), then the one that ends it. `end` is its kind and text; None when
+    the run was cut (stop, limit). `proposed` counts the draft; None: just what stands, and one more when the end is
+    `resampled`."""
 
     accepted: Sequence[str] = ()
     end: tuple[Kind, str] | None = None
     drafter: DrafterName = "lookup"
     proposed: int | None = None
     control: bool = False
+    source: Source | None = None
+    expected: float | None = None
+    gain: float | None = None
 
 
 def plain(*texts: str) -> list[Say]:
@@ -248,7 +253,8 @@ class _Answer:
             self._kinds.append(kind)
             drafter: DrafterName = "none" if kind == "plain" else step.drafter
             index = len(self._kinds)
-            yield Token(index, text, kind, drafter, number, TOKEN_S * (number + 1), step.control)
+            source = step.source if kind == "accepted" else None
+            yield Token(index, text, kind, drafter, number, TOKEN_S * (number + 1), step.control, source)
         if first:
             assert texts == [("plain", texts[0][1])], "the first token of an answer comes from prefill: plain, alone"
             return
@@ -264,6 +270,9 @@ class _Answer:
             emitted=len(texts),
             draft_ms=1.0 if proposed else 0.0,
             verify_ms=TOKEN_S * 1000 - 1,
+            expected=step.expected,
+            gain=step.gain,
+            source=step.source if proposed else None,
         )
         self._cycles.append(cycle)
         yield cycle

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localspec.chat.visible import one_line
+from localspec.engine.requests import SourceText
 
 MAX_BYTES = 8_000_000
 """More text than any context here holds; a larger file is a mistake that would only cost time."""
@@ -35,6 +36,20 @@ class Attached:
         end = "" if self.text.endswith("\n") else "\n"
         title = f"{self.name}:\n" if self.name else ""
         return f"{title}{fence}{language}\n{self.text}{end}{fence}"
+
+
+_BLOCK = re.compile(r"^([^\n]+):\n(`{3,})([A-Za-z0-9+]*)\n(.*?\n)\2$", re.MULTILINE | re.DOTALL)
+
+
+def sources_in(text: str) -> tuple[SourceText, ...]:
+    """The files that stand in a question as `Attached.fenced` set them there, so that what is copied from one can be
+    named, also when the question comes out of the history. A fenced block with other words above it is no file."""
+    found = []
+    for name, _, language, content in _BLOCK.findall(text):
+        suffix = Path(name).suffix[1:]
+        if suffix == language if language else "/" in name or "\\" in name:
+            found.append(SourceText(name, content))
+    return tuple(found)
 
 
 def decoded(data: bytes, name: str) -> str:

@@ -4,9 +4,11 @@ Screens and the command line draw the same looks, each with its own means; every
 its own, so that it reads without hue.
 """
 
+from pathlib import Path
 from typing import Literal
 
-from localspec.engine.events import DrafterName, Kind, Started, Stats
+from localspec.chat.visible import one_line
+from localspec.engine.events import DrafterName, Kind, Source, Started, Stats
 
 Look = Literal["lookup", "draft", "resampled", "bonus", "plain"]
 
@@ -59,3 +61,19 @@ def speedup(stats: Stats) -> str:
     if stats.speedup is None or stats.plain_tokens_per_s is None:
         return f"speed-up {MISSING} (no plain baseline)"
     return f"{stats.speedup:.2f}x plain ({stats.plain_tokens_per_s:.1f} tokens/s, {stats.baseline})"
+
+
+def place(source: Source) -> str:
+    """Where a copied token stands, in words; a file below the current directory by its short name."""
+    name = _TEXTS.get(source.name) or one_line(_short(source.name))
+    return f"{name} line {source.line:,}"
+
+
+def _short(name: str) -> str:
+    try:
+        return str(Path(name).relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return name
+
+
+_TEXTS = {"prompt": "the prompt's", "prediction": "the prediction's", "answer": "this answer's"}

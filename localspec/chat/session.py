@@ -6,6 +6,7 @@ Words as in the engine: a judged token had a verdict, a run is how many tokens o
 from collections import Counter
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Literal
 
 from localspec.chat.looks import MISSING
 from localspec.engine.events import Baseline, Cycle, DrafterName, Finished, Kind, Prefill, Started, Stats, Token
@@ -15,6 +16,40 @@ PAUSED_AFTER = 8
 
 ENOUGH_PLAIN = 3
 """Plain cycles that make a baseline for the figures while an answer runs."""
+
+
+Use = Literal["chat", "edits"]
+"""What an answer was for: an edit mostly copies and is sped up far more than talk, so the two are told apart."""
+
+
+@dataclass(slots=True)
+class UseFigures:
+    """What came of the answers of one use. `plain_s` is what plain decoding would have taken for those with a baseline,
+    `spent_s` what they took."""
+
+    answers: int = 0
+    decoded: int = 0
+    cycles: int = 0
+    plain_s: float = 0.0
+    spent_s: float = 0.0
+
+    def finished(self, stats: Stats) -> None:
+        """Counts one answer."""
+        decoded = max(0, stats.tokens - 1)
+        self.answers += 1
+        self.decoded += decoded
+        self.cycles += stats.cycles
+        if stats.speedup is not None and stats.plain_tokens_per_s:
+            self.plain_s += decoded / stats.plain_tokens_per_s
+            self.spent_s += stats.decode_s
+
+    @property
+    def tokens_per_cycle(self) -> float | None:
+        return self.decoded / self.cycles if self.cycles else None
+
+    @property
+    def speedup(self) -> float | None:
+        return self.plain_s / self.spent_s if self.spent_s > 0 else None
 
 
 @dataclass(slots=True)
@@ -46,6 +81,7 @@ class Session:
     drafters: dict[DrafterName, DrafterFigures] = field(default_factory=dict)
     runs: Counter[int] = field(default_factory=Counter)
     speedups: list[float] = field(default_factory=list)
+    uses: dict[Use, UseFigures] = field(default_factory=dict)
     baseline: Baseline = "none"
 
     def cycle(self, cycle: Cycle) -> None:
@@ -60,8 +96,9 @@ class Session:
         figures.draft_s += cycle.draft_ms / 1000
         self.runs[cycle.accepted] += 1
 
-    def finished(self, stats: Stats) -> None:
+    def finished(self, stats: Stats, use: Use = "chat") -> None:
         """Counts one answer. Its cycles are counted apart."""
+        self.uses.setdefault(use, UseFigures()).finished(stats)
         self.answers += 1
         self.tokens += stats.tokens
         self.decode_s += stats.decode_s
@@ -153,7 +190,8 @@ def _duration(seconds: float) -> str:
 
 @dataclass(slots=True)
 class Live:
-    """The figures of the answer being made, from its events. `before` is the last answer's, for a baseline at once."""
+    """The figures of the answer being made, from its events. `before` is the last answer's, for a baseline at once.
+    `decided` is the last cycle, with the estimate it was chosen on (see `decisions`)."""
 
     before: Stats | None = None
     started: Started | None = None
@@ -168,6 +206,7 @@ class Live:
     drafter: DrafterName = "none"
     length: int = 0
     undrafted: int = 0
+    decided: Cycle | None = None
     _plain_ms: list[float] = field(default_factory=list)
 
     def take(self, event: object) -> None:
@@ -190,6 +229,7 @@ class Live:
         self.cycles += 1
         self.judged += cycle.judged
         self.accepted += cycle.accepted
+        self.decided = cycle
         if cycle.proposed:
             self.drafter, self.length, self.undrafted = cycle.drafter, cycle.proposed, 0
         else:

@@ -3,11 +3,13 @@
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from localspec.chat.attach import Attached, CannotAttach, decoded, read
 from localspec.cli.errors import Failure
 from localspec.cli.terminal import is_terminal, say
+from localspec.engine.requests import SourceText
 
 PATIENCE_S = 3.0
 """A pipe that nobody closes looks like a program that hangs: after this long it is said what is waited for."""
@@ -15,7 +17,18 @@ PATIENCE_S = 3.0
 HOW = 'give it as an argument, `localspec run "your question"`, or pipe text in'
 
 
-def read_prompt(argument: str | None, files: Sequence[Path], *, raw: bool = False) -> str:
+STDIN = "standard input"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The prompt, and the texts in it that have a name: what is copied from one can be told."""
+
+    text: str
+    sources: tuple[SourceText, ...] = ()
+
+
+def read_prompt(argument: str | None, files: Sequence[Path], *, raw: bool = False) -> Asked:
     """The prompt. Text that is piped in stands below the argument in a fenced block, files likewise with their names;
     with `raw` the pieces are just joined.
 
@@ -25,6 +38,8 @@ def read_prompt(argument: str | None, files: Sequence[Path], *, raw: bool = Fals
         _require_text(argument)
     piped = _piped()
     blocks = [_read(path) for path in files]
+    named = [(block.name or "", block.text) for block in blocks] + [(STDIN, piped or "")]
+    sources = tuple(SourceText(name, text) for name, text in named if text.strip())
     if raw:
         text = "".join([*(block.text for block in blocks), piped or "", argument or ""])
     elif argument is None or not argument.strip():
@@ -37,7 +52,7 @@ def read_prompt(argument: str | None, files: Sequence[Path], *, raw: bool = Fals
         text = "\n\n".join([argument, *(block.fenced() for block in blocks)])
     if not text.strip():
         raise Failure(f"the prompt is empty: {HOW}")
-    return text
+    return Asked(text, sources)
 
 
 def _piped() -> str | None:

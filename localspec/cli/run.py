@@ -16,7 +16,8 @@ from localspec.engine.requests import EngineInfo, Request, Segment, Speculate
 
 if TYPE_CHECKING:
     from localspec.cli.keeping import Kept
-    from localspec.engine.client import EngineClient
+    from localspec.cli.prompt import Asked
+    from localspec.cli.session import Engine
 
 
 class _Command(click.Command):
@@ -36,6 +37,7 @@ class _Command(click.Command):
 @click.argument("prompt", required=False)
 @options.model_options
 @options.sampling_options
+@options.shared_option
 @click.option("--max-tokens", type=Number(int, 1), help="Longest answer.  [default: until it ends]")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text; may be repeated.")
 @click.option("--think", type=click.Choice(("auto", "on", "off")), help="Thinking, where the model can.  [auto]")
@@ -91,19 +93,19 @@ def _answer(prompt: str | None, values: dict[str, Any]) -> int:
     if values["go_on"]:
         values = keeping.options_of_last(values)
     held = settings.in_force(values)
-    text = prompts.read_prompt(prompt, values["files"], raw=values["raw"])
+    asked = prompts.read_prompt(prompt, values["files"], raw=values["raw"])
     if any(not stop for stop in values["stop"]):
         raise Failure("--stop must not be empty")
     choice = session.choose(values)
     status = StatusLine()
     kept: keeping.Kept | None = None
-    client, info = session.start(choice, status)
+    client, info = session.engine(choice, status)
     try:
         if not values["raw"]:
             keep = held.history and not values["no_history"]
             kept = keeping.go_on(values, held, keep) if values["go_on"] else keeping.begin(held, keep)
             keeping.restore(kept, client)
-        request, splitter = _request(text, values, held, choice.speculate, client, info, kept)
+        request, splitter = _request(asked, values, held, choice.speculate, client, info, kept)
         chosen = options.left_to_the_program(held)
         told = kept.session if kept is not None else None
         sink: Sink
@@ -136,21 +138,23 @@ def _answer(prompt: str | None, values: dict[str, Any]) -> int:
 
 
 def _request(
-    text: str,
+    asked: "Asked",
     values: dict[str, Any],
     held: Settings,
     speculate: Speculate,
-    client: "EngineClient",
+    client: "Engine",
     info: EngineInfo,
     kept: "Kept | None",
 ) -> tuple[Request, Splitter]:
     """The engine's request, and what tells thoughts from the answer. `kept` None: the text as it is."""
+    from localspec.chat.attach import sources_in
     from localspec.chat.templates import ChatTemplate
     from localspec.chat.thinking import plan
     from localspec.cli import keeping
     from localspec.cli.terminal import say
 
-    prompt: tuple[Segment, ...] = (Segment(text),)
+    prompt: tuple[Segment, ...] = (Segment(asked.text),)
+    sources = asked.sources
     splitter: Splitter = Plain()
     keep: tuple[str, ...] = ()
     if kept is not None:
@@ -158,8 +162,10 @@ def _request(
         thinking = plan(template, held.think)
         if thinking.note and values["think"]:
             say(thinking.note)
-        kept.talk.ask(text)
+        earlier = (turn.text for turn in kept.talk.turns if turn.role == "user")
+        sources = (*(source for text in earlier for source in sources_in(text)), *sources)
+        kept.talk.ask(asked.text)
         made = keeping.prompt_for(kept, template, thinking, client, info, held)
         prompt, splitter, keep = made.segments, made.splitter, thinking.keep_control
     request = replace(held, speculate=speculate).request(prompt, keep_control=keep, stop=values["stop"])
-    return request, splitter
+    return replace(request, sources=sources), splitter

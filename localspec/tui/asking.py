@@ -1,10 +1,10 @@
 """From what a person wants said to a request that fits: files read, tokens counted, in a thread of the caller's."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from localspec.chat.attach import mentions, read, with_files
+from localspec.chat.attach import mentions, read, sources_in, with_files
 from localspec.chat.budget import Budget, fit, room_wanted
 from localspec.chat.pairing import Choice
 from localspec.chat.settings import Settings
@@ -49,6 +49,9 @@ def prepare(talk: Talk, answer: Turn, info: EngineInfo, choice: Choice, settings
     budget = fit(talk.turns[:-1], tokens, info.context, room_wanted(info.context, settings.max_tokens))
     prompt = talk.prompt(template, thinking, budget.dropped)
     request = settings.request(prompt.segments, suggested=choice.speculate, keep_control=thinking.keep_control)
+    asked = (turn.text for turn in talk.turns[budget.dropped : -1] if turn.role == "user")
+    sources = (source for text in asked for source in sources_in(text))
+    request = replace(request, sources=tuple(sources))
     return Ready(talk, answer, request, prompt.splitter, budget)
 
 

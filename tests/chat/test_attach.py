@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from localspec.chat.attach import Attached, CannotAttach, mentions, read, with_files
+from localspec.chat.attach import Attached, CannotAttach, mentions, read, sources_in, with_files
+from localspec.engine.requests import SourceText
 
 
 def test_mentions_name_files_that_exist(tmp_path: Path) -> None:
@@ -46,3 +47,25 @@ def test_what_cannot_be_attached_says_why(tmp_path: Path) -> None:
         opened.truncate(9_000_000)
     with pytest.raises(CannotAttach, match="9 MB"):
         read(large)
+
+
+def test_attached_files_are_found_again_in_a_question() -> None:
+    """Also in one out of the history: what is copied from them can be named."""
+    files = [
+        Attached("src/a.py", "x = 1\n```\ny = 2\n", ".py"),
+        Attached("/b", "no end", ""),
+        Attached("c.txt", "", ".txt"),
+    ]
+    assert sources_in(with_files("look", files)) == (
+        SourceText("src/a.py", "x = 1\n```\ny = 2\n"),
+        SourceText("/b", "no end\n"),
+        SourceText("c.txt", "\n"),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Here it is:\n```py\nx\n```", "Here:\n```\nx\n```", "a.py:\n```py\nx\n", "```py\nx\n```", "a.py:\n```js\nx\n```"],
+)
+def test_a_block_under_other_words_is_no_file(text: str) -> None:
+    assert sources_in(text) == ()

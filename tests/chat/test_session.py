@@ -90,6 +90,22 @@ class TestSession:
     def test_why_follows_the_figures(self, script: Script, begins: str) -> None:
         assert session_of(script).why().startswith(begins)
 
+    def test_edits_are_told_apart_from_chat(self) -> None:
+        session = session_of(Script(RUN, plain_tokens_per_s=50.0))
+        edit = events(Script([*plain("a"), Say(tuple("bcdefgh"), ("bonus", "i"))], plain_tokens_per_s=50.0))[-1]
+        bare = events(Script(RUN, plain_tokens_per_s=None))[-1]
+        assert isinstance(edit, Finished)
+        assert isinstance(bare, Finished)
+        session.finished(edit.stats, "edits")
+        session.finished(bare.stats, "edits")
+        chat, edits = session.uses["chat"], session.uses["edits"]
+        assert (chat.answers, edits.answers) == (1, 2)
+        assert chat.speedup == pytest.approx(4.0)
+        assert edits.speedup == pytest.approx(16.0)
+        assert chat.tokens_per_cycle == pytest.approx(6 / 3)
+        assert edits.tokens_per_cycle == pytest.approx((8 + 6) / (1 + 3))
+        assert session.speedup == pytest.approx((6 + 8) / 50 / 0.04)
+
     def test_why_without_answers(self) -> None:
         assert Session().why() == "Nothing answered yet."
 

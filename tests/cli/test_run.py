@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from localspec.engine.errors import LoadError
-from localspec.engine.requests import Segment
+from localspec.engine.events import Source
+from localspec.engine.requests import Segment, SourceText
 from tests.cli.streams import CommandLine, failed, lines, run
 from tests.fake_engine import INFO, Reading, Say, Script, Step, Tell, plain
 
@@ -149,6 +150,26 @@ class TestThePrompt:
         run(cli, model, "--file", str(one), "--file", str(two), "compare")
         prompt = prompt_of(cli)
         assert f"compare\n\n{one}:\n```py\nx = 1\n```\n\n{two}:\n`````md\n````\ninside\n````\n`````" in prompt
+
+    def test_files_and_what_is_piped_in_can_be_named_as_sources(
+        self, cli: CommandLine, model: Path, tmp_path: Path
+    ) -> None:
+        """A copied token tells its file and line, also in a chat that goes on."""
+        file = tmp_path / "one.py"
+        file.write_text("x = 1\n")
+        source = Source(str(file), 1)
+        cli.use(scripts=[Script([*plain("a"), Say(["x", " = 1"], ("bonus", "."), source=source)])])
+        outcome = run(cli, model, "--json", "--file", str(file), "copy", stdin=b"piped\n")
+        request = cli.engines[-1].requests[-1]
+        assert request.sources == (SourceText(str(file), "x = 1\n"), SourceText("standard input", "piped\n"))
+        prompt = prompt_of(cli)
+        assert all(text.text in prompt for text in request.sources)
+        copied = [line.get("source") for line in lines(outcome) if line["type"] == "token"]
+        assert copied == [None, {"name": str(file), "line": 1}, {"name": str(file), "line": 1}, None]
+        run(cli, model, "-c", "again")
+        assert cli.engines[-1].requests[-1].sources == (SourceText(str(file), "x = 1\n"),)
+        run(cli, model, "--raw", "--file", str(file), "copy")
+        assert cli.engines[-1].requests[-1].sources == (SourceText(str(file), "x = 1\n"),)
 
     def test_nothing_a_person_types_is_trusted(self, cli: CommandLine, model: Path) -> None:
         """V2."""

@@ -348,10 +348,36 @@ async def test_the_session_is_counted() -> None:
     bench = Bench([Script([*plain("a"), Say(("b", "c"), ("bonus", "d")), Say(("e",), ("resampled", "f"), proposed=3)])])
     async with bench.app.run_test(size=(120, 40)) as pilot:
         await bench.ask(pilot, "hi")
-        shown = str(bench.app.chat.query_one("#panel").query_one(Static).content)
+        shown = str(bench.app.chat.query_one("#session", Static).content)
         await until(pilot, lambda: bench.app.chat.desk.session.answers == 1)
         assert "3 accepted" in shown
         assert "saved in 1 answer" in shown
+
+
+async def test_the_panel_says_what_was_decided_and_why() -> None:
+    wait = Wait()
+    drafted = Say(("b", "c"), ("bonus", "d"), expected=2.4, gain=1.5)
+    left = Say(end=("plain", "e"), drafter="none", expected=1.1, gain=0.7)
+    bench = Bench([Script([*plain("a"), drafted, wait, left])])
+    async with bench.app.run_test(size=(120, 40)) as pilot:
+        await bench.type(pilot, "hi")
+        told = bench.app.chat.query_one("#decision", Static)
+        await until(pilot, lambda: "expects 2.4 tokens for 1.6 passes, 1.50x plain" in str(told.content))
+        wait.release.set()
+        await until(pilot, lambda: "Not drafting: the best guess promised 0.70x plain." in str(told.content))
+
+
+def test_the_panel_tells_edits_from_chat_once_there_are_some() -> None:
+    from localspec.chat.session import Session, UseFigures
+    from localspec.tui.widgets.sidepanel import panel
+
+    session = Session(uses={"chat": UseFigures(3, 90, 60, 3.0, 2.0)})
+    assert "edits" not in panel(session, 34).plain
+    session.uses["edits"] = UseFigures(1, 300, 50, 10.0, 2.5)
+    lines = panel(session, 34).plain.splitlines()
+    assert "3 chat          1.50x         1.50" in lines
+    assert "1 edit          4.00x         6.00" in lines
+    assert max(map(len, lines[:12])) <= 35
 
 
 async def test_the_mouse_can_be_given_back() -> None:

@@ -1,11 +1,16 @@
 """The transcript: looks, folding, the token cursor, finding, copying, following."""
 
+from pathlib import Path
+
 import pytest
 from textual.geometry import Offset
 from textual.selection import Selection
 
 from localspec import paths
+from localspec.chat.history import History
 from localspec.chat.settings import Settings
+from localspec.engine.events import Source
+from localspec.engine.requests import SourceText
 from localspec.tui.widgets.tokenpanel import TokenPanel
 from tests.fake_engine import INFO, Say, Script, Wait, plain
 from tests.tui.helpers import Bench, until
@@ -113,6 +118,34 @@ class TestCursor:
             await pilot.press("escape")
             assert not panel.display
             assert bench.prompt.has_focus
+
+    async def test_a_copied_token_tells_its_file_and_line(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also when the chat comes out of the history."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "shelf.py").write_text("def add():\n    pass\n")
+        copied = Say(("def", " add"), ("resampled", "("), proposed=4, source=Source(str(tmp_path / "shelf.py"), 1))
+        bench = Bench([Script([*plain("a"), copied])], history=History.in_memory())
+        async with bench.app.run_test(size=(100, 30)) as pilot:
+            await bench.ask(pilot, "rename @shelf.py")
+            (source,) = bench.engine.requests[-1].sources
+            assert source == SourceText(str(tmp_path / "shelf.py"), "def add():\n    pass\n")
+            desk = bench.app.chat.desk
+            panel = bench.app.chat.query_one(TokenPanel)
+            for _ in range(2):
+                bench.transcript.focus()
+                await pilot.press("left", "left")
+                assert "“ add”" in str(panel.content)
+                assert "copied from  shelf.py line 1" in str(panel.content)
+                assert panel.size.height == 5
+                await pilot.press("right")
+                assert "“(”" in str(panel.content)
+                assert "copied" not in str(panel.content)
+                bench.app.chat.open_chat(desk.talk.chat_id, None)
+                await until(pilot, lambda: not panel.display)
+            await bench.ask(pilot, "and again")
+            assert bench.engine.requests[-1].sources == (source,)
 
     async def test_up_and_down_move_over_lines_and_messages(self) -> None:
         words = [f"word{number} " for number in range(60)]

@@ -182,6 +182,7 @@ class ChatScreen(ChatActions, Screen[None]):
     def show_live(self) -> None:
         info = self.home.engine.info
         self.query_one(LiveBar).show(self.desk.live, info.context if info else 0)
+        self.query_one(SidePanel).decide(self.desk.live)
 
     def show_session(self) -> None:
         self.query_one(SidePanel).show(self.desk.session)

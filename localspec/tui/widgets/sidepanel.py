@@ -1,14 +1,16 @@
-"""The side panel: what speculation has gained since the chat was opened, and why."""
+"""The side panel: what is decided now, and what speculation has gained since the chat was opened, and why."""
 
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.timer import Timer
 from textual.widgets import Static
 
+from localspec.chat.decisions import reason
 from localspec.chat.looks import MISSING, number, share
-from localspec.chat.session import Session
+from localspec.chat.session import Live, Session, Use
 from localspec.engine.events import Kind
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -23,6 +25,14 @@ KINDS: tuple[tuple[Kind, str], ...] = (
 
 FILLS: dict[Kind, str] = {"accepted": "█", "resampled": "▓", "bonus": "▒", "plain": "░"}
 """The bar's pattern of each kind, so that it reads without hue."""
+
+USES: tuple[tuple[Use, str], ...] = (("chat", "chat"), ("edits", "edits"))
+
+WIDTH = 34
+"""Cells for its text."""
+
+DECISIONS_S = 0.5
+"""Between two decisions that are shown: sentences that change faster cannot be read."""
 
 RUN_BUCKETS = ((0, 0), (1, 1), (2, 3), (4, 7), (8, 15), (16, 64))
 
@@ -90,6 +100,19 @@ def drafters(session: Session) -> list[Content]:
     return lines
 
 
+def uses(session: Session) -> list[Content]:
+    """One line a use, once there is more than chat: an edit is sped up far more, and a sum would hide both."""
+    if not session.uses.keys() - {"chat"}:
+        return []
+    lines = [Content.styled("             speed-up tokens/cycle", "$text-muted")]
+    for use, name in USES:
+        if (figures := session.uses.get(use)) is not None:
+            speed = number(figures.speedup, ".2f", "x")
+            count = f"{figures.answers} {name.removesuffix('s') if figures.answers == 1 else name}"
+            lines.append(Content(f"{count:<13}{speed:>8} {number(figures.tokens_per_cycle, '.2f'):>12}"))
+    return lines
+
+
 def panel(session: Session, width: int) -> Content:
     """All of it, for a panel of so many cells."""
 
@@ -103,9 +126,12 @@ def panel(session: Session, width: int) -> Content:
     rows = [
         title("This session"),
         Content.styled(session.saved(), "bold"),
-        Content(""),
         Content.assemble(title("Speed-up"), f"  {speed}"),
         sparkline(session.speedups, width),
+        *uses(session),
+        Content(""),
+        title("Why"),
+        Content.styled(session.why(), "$foreground"),
         Content(""),
         title("Tokens by kind"),
         kind_bar(session, width),
@@ -116,9 +142,6 @@ def panel(session: Session, width: int) -> Content:
         Content(""),
         title("Kept in a row"),
         *runs(session, width),
-        Content(""),
-        title("Why"),
-        Content.styled(session.why(), "$foreground"),
     ]
     return Content("\n").join(rows)
 
@@ -129,19 +152,43 @@ class SidePanel(VerticalScroll, can_focus=True):
     DEFAULT_CSS = """
     SidePanel { display: none; width: 38; padding: 1 1 0 2; background: $surface; scrollbar-size-vertical: 1; }
     SidePanel Static { height: auto; }
+    SidePanel #decision { height: 5; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._session = Session()
+        self._live = Live()
+        self._decided = ""
+        self._due: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static("", markup=False)
+        yield Static("", id="decision", markup=False)
+        yield Static("", id="session", markup=False)
 
     def on_mount(self) -> None:
         self.show(self._session)
+        self._decide()
 
     def show(self, session: Session) -> None:
         self._session = session
         if self.is_mounted:
-            self.query_one(Static).update(panel(session, 34))
+            self.query_one("#session", Static).update(panel(session, WIDTH))
+
+    def decide(self, live: Live) -> None:
+        """What the controller decided last, in words; at most two a second while the answer is being made."""
+        self._live = live
+        if self.is_mounted and (self._due is None or live.stats is not None):
+            self._decide()
+
+    def _decide(self) -> None:
+        if self._due is not None:
+            self._due.stop()
+        self._due = None
+        sentence = reason(self._live.decided)
+        if sentence == self._decided:
+            return
+        self._decided = sentence
+        told = Content.assemble(("Decision", "bold $text-primary"), "\n", sentence)
+        self.query_one("#decision", Static).update(told, layout=False)
+        self._due = self.set_timer(DECISIONS_S, self._decide)

@@ -3,7 +3,7 @@
 from textual.content import Content
 from textual.widgets import Static
 
-from localspec.chat.looks import look_of
+from localspec.chat.looks import look_of, place
 from localspec.chat.turns import Turn, cycle_of
 from localspec.chat.visible import visible
 from localspec.tui.looks import STYLES
@@ -12,7 +12,7 @@ DRAFTERS = {"lookup": "prompt lookup", "draft": "draft model", "mtp": "MTP head"
 
 
 def describe(turn: Turn, token: int) -> Content:
-    """Up to four lines on a token and its cycle. All texts are a model's: shown as they are, on one line each."""
+    """Up to five lines on a token and its cycle. All texts are a model's: shown as they are, on one line each."""
     part = turn.parts[token]
     look = look_of(part.token.kind, part.token.drafter)
     words = [
@@ -44,6 +44,8 @@ def describe(turn: Turn, token: int) -> Content:
             (_line(found.refused), STYLES["rejected"]),
         )
     )
+    if part.token.source is not None:
+        lines.append(Content.assemble(("copied from  ", "$text-muted"), place(part.token.source)))
     end = found.ended_by
     if end is not None:
         instead = "the target put instead  " if end.token.kind == "resampled" else "the target went on with  "
