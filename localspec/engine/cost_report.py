@@ -21,11 +21,12 @@ class CostReport:
     """What the engine knows of its costs now.
 
     `table[i][j]` is a target pass of `widths[j]` tokens at `contexts[i]` tokens relative to a plain one there, and
-    `plain_ms[i]` the plain pass in milliseconds at full speed (None: never seen). `samples[j]` says how many passes are
-    behind a width, at any context: where there is none the number is a guess from its neighbours. `draft_token` is a drawn
-    draft token relative to a plain pass (None: no draft model), `draft_samples` what stands behind it. `momentary` is
-    how much slower the machine is right now than the numbers say. `flash` is the kind in force, `flash_times` what both
-    kinds took, and `faster` which of them is faster here (None: not compared).
+    `plain_ms[i]` the plain pass in milliseconds at the machine's usual speed (None: never seen). `samples[j]` says how
+    many passes are behind a width, at any context: where there is none the number is a guess from its neighbours.
+    `measured` are the context lengths where passes were seen. `draft_token` is a drawn draft token relative to a plain
+    pass (None: no draft model), `draft_samples` what is behind it. `momentary` is how many times slower than usual the
+    machine is right now. `flash` is the kind in force, `flash_times` what both kinds took, `faster` the one that is
+    faster here (None: not compared). `notes` are sentences for the person.
     """
 
     widths: tuple[int, ...]
@@ -33,6 +34,7 @@ class CostReport:
     table: tuple[tuple[float, ...], ...]
     plain_ms: tuple[float | None, ...]
     samples: tuple[int, ...]
+    measured: tuple[int, ...]
     draft_token: float | None
     draft_samples: int
     momentary: float
@@ -54,7 +56,7 @@ class CostReport:
         return (self.table[at - 1][j] * (1 - share) + self.table[at][j] * share) * beyond
 
     def ms(self, width: int, context: int) -> float | None:
-        """Milliseconds of such a pass at full speed; None when no plain pass was ever seen at this context."""
+        """Milliseconds of such a pass at the usual speed; None when no plain pass was ever seen at this context."""
         at = min(range(len(self.contexts)), key=lambda i: abs(self.contexts[i] - context))
         plain = self.plain_ms[at]
         return None if plain is None else plain * self.relative(width, context)

@@ -172,8 +172,8 @@ class _Answer:
             run.reason = "cancelled"
         yield from self._release(run, self._stream.finish())
         middle = run.prompt + run.emitted // 2
-        plain_ms = self._engine._costs.baseline_ms(middle, self._begun)
-        stats = self._tally.stats(plain_ms, "measured", drafting=self._strategy.drafts)
+        plain_ms, baseline = self._engine._costs.baseline(middle, self._begun)
+        stats = self._tally.stats(plain_ms, baseline, drafting=self._strategy.drafts)
         yield Finished(run.reason, "".join(run.text), stats)
 
     # -- prefill -----------------------------------------------------------------------------------------------------
