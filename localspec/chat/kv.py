@@ -74,6 +74,10 @@ class KvStore:
                 os.utime(path)
         return tokens
 
+    def has(self, chat_id: int) -> bool:
+        """Whether there is something to take up for a chat."""
+        return self._path(chat_id).exists()
+
     def forget(self, chat_id: int) -> None:
         """Removes a chat's caches."""
         for file in self._files(chat_id):

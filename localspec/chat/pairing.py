@@ -34,7 +34,7 @@ class Choice:
     """What to load and how to speculate.
 
     `explicit`: the person asked for the draft, so without it nothing runs. `name` is the pair's name on the menu, or
-    what was asked for; `notes` are lines for the person.
+    what was asked for; `notes` are lines for the person. `shared`: an engine that runs already may answer.
     """
 
     config: EngineConfig
@@ -42,6 +42,7 @@ class Choice:
     explicit: bool = False
     name: str = ""
     notes: tuple[str, ...] = ()
+    shared: bool = True
 
     @property
     def again(self) -> tuple[str, str | None]:

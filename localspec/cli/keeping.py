@@ -16,8 +16,8 @@ from localspec.chat.templates import ChatTemplate
 from localspec.chat.thinking import Thinking
 from localspec.cli.answering import Sink
 from localspec.cli.errors import Failure
+from localspec.cli.session import Engine
 from localspec.cli.terminal import say
-from localspec.engine.client import EngineClient
 from localspec.engine.events import Cycle, Finished, Started
 from localspec.engine.requests import EngineInfo
 
@@ -43,7 +43,10 @@ def begin(held: Settings, kept: bool) -> Kept:
 
 
 def options_of_last(values: dict[str, Any]) -> dict[str, Any]:
-    """The command's options, with the last chat's models where none were given. Raises `Failure` without a chat."""
+    """The command's options, with the last chat's models where none were given. Raises `Failure` without a chat.
+
+    A chat whose caches were saved is taken up by an engine of its own: a running one cannot load them.
+    """
     history = _opened()
     try:
         chat = history.last()
@@ -51,6 +54,8 @@ def options_of_last(values: dict[str, Any]) -> dict[str, Any]:
         history.close()
     if chat is None:
         raise Failure('there is no chat to go on with: `localspec run "your question"` begins one')
+    if KvStore(0).has(chat.id):
+        values = values | {"no_server": True}
     if values["pair"] or values["target"] or chat.target is None:
         return values
     return values | {"target": chat.target, "draft": values["draft"] or chat.draft}
@@ -81,7 +86,7 @@ def go_on(values: dict[str, Any], held: Settings, kept: bool) -> Kept:
 
 
 def prompt_for(
-    kept: Kept, template: ChatTemplate, thinking: Thinking, client: EngineClient, info: EngineInfo, held: Settings
+    kept: Kept, template: ChatTemplate, thinking: Thinking, client: Engine, info: EngineInfo, held: Settings
 ) -> Prompt:
     """The prompt for the talk's last question; what no longer fits the context is left out, with a line on stderr."""
     talk = kept.talk
@@ -99,7 +104,7 @@ def prompt_for(
     return talk.prompt(template, thinking, budget.dropped) if budget.dropped else whole
 
 
-def restore(kept: Kept, client: EngineClient) -> None:
+def restore(kept: Kept, client: Engine) -> None:
     """Takes up the caches of the chat that is gone on with."""
     if kept.store is not None and kept.talk.chat_id is not None:
         kept.store.restore(client, kept.talk.chat_id)
@@ -112,7 +117,7 @@ def report(kept: Kept) -> None:
         say(problem)
 
 
-def save(kept: Kept, client: EngineClient, finished: Finished) -> None:
+def save(kept: Kept, client: Engine, finished: Finished) -> None:
     """Keeps the caches for the next question."""
     if kept.store is not None and kept.talk.chat_id is not None and kept.talk.history.kept:
         kept.store.save(client, kept.talk.chat_id, finished.stats.prompt_tokens + finished.stats.tokens)

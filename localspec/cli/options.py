@@ -104,6 +104,13 @@ model_options = _stack(
     click.option("--offline", is_flag=True, help="Never use the network (answering needs none)."),
 )
 
+shared_option = click.option(
+    "--no-server",
+    is_flag=True,
+    help="Load the model here, also when `localspec serve` or the app has it loaded.",
+)
+"""For the commands that take a running engine (`session.engine`)."""
+
 sampling_options = _stack(
     click.option(
         "--temp",

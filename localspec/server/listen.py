@@ -1,0 +1,116 @@
+"""The sockets, and the loop that serves them: in this thread until a signal comes, or in one of its own."""
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Callable
+
+import uvicorn
+
+from localspec.server.desk import Desk
+from localspec.server.flow import STALL_S
+from localspec.server.guard import Guard
+
+LAST_WORDS_S = 0.5
+"""For cancelled answers to tell their clients so before the connections are cut: Ctrl+C ends it all in a second."""
+
+CONNECTIONS = 256
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # A client that never reads again is dropped by the kernel, with what was to be sent to it.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(STALL_S * 1000))
+        listener.bind((host, port))
+        listener.listen(128)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+class Listener(uvicorn.Server):
+    """Serves `app` on a socket of `bind`."""
+
+    def __init__(self, app: Guard, listener: socket.socket, desk: Desk) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                http="h11",
+                server_header=False,
+                limit_concurrency=CONNECTIONS,
+                timeout_keep_alive=30,
+            )
+        )
+        self._listener = listener
+        self._desk = desk
+        self._up = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    def serve_here(self, on_up: Callable[[], object]) -> None:
+        """Until SIGINT or SIGTERM, which end it in order. In the main thread."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            asyncio.run(self._serve_and_tell(on_up))
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def serve_aside(self) -> None:
+        """In a thread of its own, until `stop`; returns when it takes requests."""
+        self._thread = threading.Thread(target=self._in_thread, name="server", daemon=True)
+        self._thread.start()
+        self._up.wait()
+
+    def stop(self) -> None:
+        """Ends what `serve_aside` began."""
+        self._desk.close()
+        self.should_exit = True
+        if self._thread is not None:
+            self._thread.join(2 * LAST_WORDS_S)
+
+    def _in_thread(self) -> None:
+        try:
+            asyncio.run(self._serve_and_tell(lambda: None))
+        finally:
+            self._up.set()
+
+    async def _serve_and_tell(self, on_up: Callable[[], object]) -> None:
+        self.config.load()
+        self.lifespan = self.config.lifespan_class(self.config)
+        await self.startup(sockets=[self._listener])
+        self._up.set()
+        on_up()
+        await self.main_loop()
+        await self.shutdown(sockets=[self._listener])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._desk.close()
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        deadline = asyncio.get_running_loop().time() + LAST_WORDS_S
+        while self.server_state.tasks and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        for task in list(self.server_state.tasks):
+            task.cancel()
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        for one in sockets or []:
+            one.close()

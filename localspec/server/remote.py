@@ -1,0 +1,254 @@
+"""An engine that runs already, in `localspec serve` or in the app, with the face of `EngineClient`.
+
+Only the standard library is used: a command that finds a running engine shall answer at once.
+"""
+
+import http.client
+import json
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from localspec.engine import errors, events, wire
+from localspec.engine.errors import EngineDied, EngineError
+from localspec.engine.events import Event
+from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.server import runtime
+from localspec.server.codec import CodecError, from_json, to_json
+from localspec.server.runtime import RunningEngine
+
+HELLO_S = 0.2
+"""A server that does not answer within this is busier than a load is long, or hangs."""
+
+CALL_S = 10.0
+"""For the short calls."""
+
+KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (events.Started, events.Prefill, events.Token, events.Cycle, events.Finished, events.Notice)
+}
+
+
+def find(config: EngineConfig | None = None, *, draft_needed: bool = False) -> "RemoteEngine | None":
+    """A running engine that answers as one loaded with `config` would, or None. None as `config`: any one.
+
+    An engine without the draft is good enough unless `draft_needed`: what is said does not depend on it.
+    """
+    for running in runtime.running():
+        if config is not None and not (matches(running.config, config, draft_needed=draft_needed)):
+            continue
+        with suppress(EngineError, OSError, http.client.HTTPException, CodecError, ValueError):
+            engine = RemoteEngine(running)
+            if config is None or _in_force(engine.info, config):
+                return engine
+    return None
+
+
+def matches(loaded: EngineConfig, wanted: EngineConfig, *, draft_needed: bool = False) -> bool:
+    """Whether an engine that loaded `loaded` does what `wanted` asks for, by the configurations alone."""
+    if not _same_file(loaded.target, wanted.target):
+        return False
+    if wanted.draft is not None and not _same_file(loaded.draft, wanted.draft) and (draft_needed or loaded.draft):
+        return False
+    if loaded.max_draft_length < wanted.max_draft_length or loaded.swa_full != wanted.swa_full:
+        return False
+    if wanted.flash_attn not in ("auto", loaded.flash_attn):
+        return False
+    return loaded.kv_type == wanted.kv_type
+
+
+def _in_force(info: EngineInfo, wanted: EngineConfig) -> bool:
+    """Whether the numbers the engine chose are those that were asked for; None asked for none."""
+    names = ("context", "threads", "gpu_layers", "draft_gpu_layers")
+    return all(getattr(wanted, name) in (None, getattr(info, name)) for name in names)
+
+
+def _same_file(one: str | None, other: str | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False
+
+
+class RemoteEngine:
+    """Asks a running engine. One answer at a time; others that share the engine may make it wait.
+
+    Raises `EngineError` when nothing answers. `close` lets the engine go; it runs on.
+    """
+
+    def __init__(self, running: RunningEngine) -> None:
+        self.running = running
+        self._answer: RemoteAnswer | None = None
+        found = self._call("GET", "/localspec/info", None, HELLO_S)
+        if found.get("down"):
+            raise EngineDied(str(found["down"]))
+        self.info: EngineInfo = from_json(EngineInfo, found["info"])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still answers."""
+        try:
+            return not self._call("GET", "/localspec/info", None, HELLO_S).get("down")
+        except EngineError:
+            return False
+
+    def start(self, on_progress: Callable[[float], None] | None = None) -> EngineInfo:
+        """It runs already."""
+        return self.info
+
+    def generate(self, request: Request) -> "RemoteAnswer":
+        """Sends the request and returns its events; an answer that is dropped before its end is cancelled.
+
+        Raises `EngineError` when the engine is gone or refuses.
+        """
+        answer = RemoteAnswer(self, request)
+        self._answer = answer
+        return answer
+
+    def count(self, prompt: tuple[Segment, ...]) -> int:
+        """How many tokens the prompt has."""
+        return int(self._call("POST", "/localspec/count", {"prompt": to_json(prompt)}, CALL_S)["tokens"])
+
+    def save(self, path: Path) -> int:
+        """Keeps nothing and returns 0: the caches are the owner's, and hold the last conversation anyway."""
+        return 0
+
+    def restore(self, path: Path) -> int:
+        """Takes up nothing and returns 0."""
+        return 0
+
+    def cancel(self) -> None:
+        """Ends the answer being made; from any thread and from a signal handler."""
+        answer = self._answer
+        if answer is not None and not answer.over:
+            with suppress(EngineError):
+                self._call("POST", "/localspec/cancel", {"id": answer.number}, HELLO_S)
+
+    def close(self) -> None:
+        """An answer being made is cancelled."""
+        if self._answer is not None:
+            self._answer.close()
+
+    def _connect(self, timeout: float | None) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.running.port, timeout=timeout)
+
+    def _send(self, connection: http.client.HTTPConnection, method: str, path: str, body: Any) -> None:
+        headers = {"authorization": f"Bearer {self.running.token}", "content-type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body).encode("ascii"), headers)
+
+    def _call(self, method: str, path: str, body: Any, timeout: float) -> dict[str, Any]:
+        connection = self._connect(timeout)
+        try:
+            self._send(connection, method, path, body)
+            reply = connection.getresponse()
+            found = json.loads(reply.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise EngineDied(self._gone(error)) from error
+        finally:
+            connection.close()
+        if reply.status != 200:
+            raise _refusal(found)
+        return dict(found)
+
+    def _gone(self, error: BaseException) -> str:
+        return f"The running engine (process {self.running.pid}) does not answer: {wire.one_line(error)}."
+
+
+class RemoteAnswer(Iterator[Event]):
+    """The events of one answer. Not a generator: an exception in a signal handler must not end it."""
+
+    def __init__(self, engine: RemoteEngine, request: Request) -> None:
+        self.number = secrets.token_hex(8)
+        self.over = False
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._connection = engine._connect(None)
+        try:
+            body = {"id": self.number, "request": to_json(request)}
+            engine._send(self._connection, "POST", "/localspec/generate", body)
+            self._reply = self._connection.getresponse()
+            if self._reply.status != 200:
+                raise _refusal(json.loads(self._reply.read()))
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise EngineDied(engine._gone(error)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def __next__(self) -> Event:
+        while not self.over:
+            line = self._line()
+            if not line.strip():
+                continue
+            data = json.loads(line)
+            kind = data.pop("event", None)
+            if kind == "Failed":
+                self.close()
+                raise _error(data)
+            if kind not in KINDS:
+                # Of a newer version: nothing this one could show.
+                continue
+            event: Event = from_json(KINDS[kind], data)
+            if kind == "Finished":
+                self.close()
+            return event
+        raise StopIteration
+
+    def close(self) -> None:
+        """Nobody listens any more: the server sees the connection close, and cancels the answer."""
+        self.over = True
+        with self._lock:
+            if self._connection.sock is not None:
+                # Closing alone would leave another thread waiting for the next line.
+                with suppress(OSError):
+                    self._connection.sock.shutdown(socket.SHUT_RDWR)
+            self._connection.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_connection"):
+            self.close()
+
+    def _line(self) -> bytes:
+        try:
+            line = self._reply.readline()
+        except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+            if self.over:
+                raise StopIteration from None
+            self.close()
+            raise EngineDied(self._engine._gone(error)) from error
+        if not line:
+            self.close()
+            pid = self._engine.running.pid
+            raise EngineDied(f"The running engine (process {pid}) ended in the middle of an answer.")
+        return line
+
+
+def _error(data: dict[str, Any]) -> EngineError:
+    kind, message = str(data.get("kind")), str(data.get("message", ""))
+    known = getattr(errors, kind, None)
+    if not (isinstance(known, type) and issubclass(known, EngineError)):
+        kind = "EngineError"
+    return wire.unpack_error(wire.Failed(0, kind, message))
+
+
+def _refusal(found: Any) -> EngineError:
+    if isinstance(found, dict) and "kind" in found:
+        return _error(found)
+    words = found.get("error", {}).get("message") if isinstance(found, dict) else None
+    return EngineError(str(words or "The running engine refused the request."))
