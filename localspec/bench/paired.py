@@ -12,7 +12,7 @@ from statistics import median
 from typing import Protocol
 
 from localspec.bench.workloads import Task
-from localspec.engine.events import Event, Finished, Stats
+from localspec.engine.events import Cycle, Event, Finished, Stats, Token
 from localspec.engine.requests import Request, SamplerSettings, Segment, Speculate
 
 GREEDY = SamplerSettings(temperature=0.0)
@@ -42,17 +42,20 @@ PLAIN = Mode("plain", "off")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One answer: `round` counts from 0, `stats` are the engine's figures."""
+    """One answer: `round` counts from 0, `stats` are the engine's figures, `tokens` the ids that were emitted."""
 
     task: Task
     mode: Mode
     round: int
     stats: Stats
+    cycles: tuple[Cycle, ...] = ()
+    tokens: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. The first mode is the baseline. `max_tokens` bounds every answer."""
+    """What to run. Modes with `speculate` off are the baselines of those that sample alike. `max_tokens` bounds every
+    answer."""
 
     tasks: Sequence[Task]
     modes: Sequence[Mode]
@@ -90,10 +93,22 @@ def run(
             max_tokens=plan.max_tokens,
             seed=round_,
         )
-        finished = last_event(engine.generate(request))
+        cycles: list[Cycle] = []
+        tokens: list[int] = []
+        finished = last_event(_noting(engine.generate(request), cycles, tokens))
         if finished.reason == "cancelled":
             return
-        yield Run(task, mode, round_, finished.stats)
+        yield Run(task, mode, round_, finished.stats, tuple(cycles), tuple(tokens))
+
+
+def _noting(events: Iterable[Event], cycles: list[Cycle], tokens: list[int]) -> Iterator[Event]:
+    """The events as they come, what a replay of the answer needs kept aside."""
+    for event in events:
+        if isinstance(event, Cycle):
+            cycles.append(event)
+        elif isinstance(event, Token):
+            tokens.append(event.id)
+        yield event
 
 
 def last_event(events: Iterable[Event]) -> Finished:
@@ -143,14 +158,21 @@ class Measured:
     def of(self, task: Task, mode: Mode) -> list[Run]:
         return [run for run in self.runs if run.task == task and run.mode == mode]
 
-    def comparisons(self, baseline: Mode = PLAIN) -> list[Comparison]:
-        """Every mode but the baseline on every task, in the order they were first run."""
-        pairs = dict.fromkeys((run.task, run.mode.name) for run in self.runs if run.mode != baseline)
+    def comparisons(self, baseline: Mode | None = None) -> list[Comparison]:
+        """Every mode but the baselines on every task, in the order they were first run. Without a `baseline` each mode
+        is compared with plain decoding under its own sampling."""
         modes = {run.mode.name: run.mode for run in self.runs}
-        return [self._compare(task, modes[name], baseline) for task, name in pairs]
+        pairs = dict.fromkeys((run.task, run.mode.name) for run in self.runs)
+        found = []
+        for task, name in pairs:
+            mode = modes[name]
+            base = baseline or next((one for one in modes.values() if is_baseline(one, mode)), None)
+            if mode != base:
+                found.append(self._compare(task, mode, base))
+        return found
 
-    def _compare(self, task: Task, mode: Mode, baseline: Mode) -> Comparison:
-        plain = {run.round: run.stats.tokens_per_s for run in self.of(task, baseline)}
+    def _compare(self, task: Task, mode: Mode, baseline: Mode | None) -> Comparison:
+        plain = {run.round: run.stats.tokens_per_s for run in self.of(task, baseline)} if baseline else {}
         runs = self.of(task, mode)
         ratios = []
         for run_ in runs:
@@ -158,6 +180,11 @@ class Measured:
             if base and speed:
                 ratios.append(speed / base)
         return Comparison(task, mode, tuple(ratios), tuple(run_.stats for run_ in runs))
+
+
+def is_baseline(one: Mode, of: Mode) -> bool:
+    """Whether `one` is plain decoding under the sampling of `of`."""
+    return one.speculate == "off" and one.sampling == of.sampling
 
 
 def overhead_share(runs: Iterable[Run]) -> float | None:

@@ -16,6 +16,10 @@ COMMANDS = {
         "localspec.cli.bench_k:k",
         "Speed-up against draft length, beside the theory's curve.",
     ),
+    "drafts": (
+        "localspec.cli.bench_drafts:drafts",
+        "The drafts at hand for one target, ranked by the wall clock.",
+    ),
     "saturation": (
         "localspec.cli.bench_saturation:saturation",
         "Several sequences in a pass: where drafts stop paying.",

@@ -1,11 +1,13 @@
 """What the commands below `localspec bench` share: requests to measure, how they become prompts, a progress bar."""
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import click
+from click.core import ParameterSource
 
 from localspec.cli.errors import Failure
 from localspec.cli.options import Number
@@ -60,6 +62,20 @@ def prompting_for(info: "EngineInfo") -> "Prompting":
         return talk.prompt(ChatTemplate.of(info), thinking)
 
     return prompting
+
+
+def command_line(ctx: click.Context) -> str:
+    """The command with the options that were given, as a person would type it."""
+    words = [ctx.command_path]
+    for option in ctx.command.params:
+        if not option.name or ctx.get_parameter_source(option.name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = ctx.params[option.name]
+        for one in value if isinstance(value, tuple) else (value,):
+            words.append(option.opts[-1])
+            if one is not True:
+                words.append(shlex.quote(f"{one:g}" if isinstance(one, float) else str(one)))
+    return " ".join(words)
 
 
 def shown(text: str) -> str:

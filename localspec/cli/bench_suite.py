@@ -1,0 +1,133 @@
+"""What `localspec bench` does without a sub-command: the paired comparison over the workload."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from localspec.bench import bounds, curves, suite, summary, where
+from localspec.bench.curves import Curve, CurveError
+from localspec.bench.paired import Measured, Plan
+from localspec.bench.results import Report
+from localspec.chat.pairing import Choice
+from localspec.cli import bench_common as common
+from localspec.cli import bench_output, session
+from localspec.cli.errors import INTERRUPTED, Failure
+from localspec.cli.interrupts import Interrupts
+from localspec.cli.terminal import StatusLine, say
+from localspec.engine.errors import EngineError
+from localspec.engine.requests import EngineInfo, Speculate
+
+WAYS: tuple[Speculate, ...] = ("auto", "lookup", "draft")
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The command's own options; None where nothing was said."""
+
+    full: bool
+    workload: Path | None
+    prompts: int | None
+    repeats: int | None
+    max_tokens: int | None
+    temperatures: tuple[float, ...]
+    cost_curve: str | None
+    command: str
+    output: bench_output.Output
+
+    def temperatures_or(self) -> Sequence[float]:
+        return tuple(dict.fromkeys(self.temperatures)) or ((0.0, 1.0) if self.full else (0.0,))
+
+
+def compare(wishes: Wishes, values: dict[str, Any]) -> int:
+    """Measure, print, write and remember; `values` are the model options. Answers the exit code."""
+    ways = _ways(wishes, values)
+    tasks = suite.first_of_each(
+        common.tasks_of(wishes.workload), wishes.prompts or (None if wishes.full or wishes.workload else 1)
+    )
+    try:
+        curve = curves.read(wishes.cost_curve) if wishes.cost_curve else None
+    except CurveError as error:
+        raise Failure(str(error)) from None
+    wishes.output.check()
+    # Whatever the menu or the settings suggest: a draft that is at hand is measured.
+    choice = session.choose(values | {"speculate": values["speculate"] or "auto"})
+    client, info = session.start(choice, StatusLine())
+    ways = [way for way in ways if way[0] != "draft" or info.draft is not None]
+    rounds, max_tokens = wishes.repeats or (5 if wishes.full else 3), wishes.max_tokens or (128 if wishes.full else 64)
+    plan = Plan(tasks, suite.modes(ways, wishes.temperatures_or()), rounds, max_tokens)
+    measured = Measured()
+    try:
+        with common.Bar() as bar, Interrupts(client.cancel) as interrupts:
+            _announce(plan, choice, client)
+            setting = suite.Setting(client, common.prompting_for(info), lambda: interrupts.hit, bar.show)
+            suite.measure(measured, plan, setting)
+    finally:
+        report = _report(measured, plan, wishes, choice, info, curve or _priced_here(client, measured))
+        client.close()
+        bench_output.remember(report)
+        wishes.output.give(report)
+    if interrupts.hit:
+        say("interrupted: what was measured until then is shown")
+        return INTERRUPTED
+    return 0
+
+
+def _ways(wishes: Wishes, values: dict[str, Any]) -> list[tuple[Speculate, int | None]]:
+    asked, length = values["speculate"], values["draft_length"]
+    if asked == "off":
+        raise click.UsageError("bench compares with plain decoding: --speculate off leaves nothing to compare")
+    if wishes.full and (asked or length):
+        raise click.UsageError("--full measures every way to speculate: --speculate and --draft-length say only one")
+    if wishes.full:
+        return [(way, None) for way in WAYS]
+    return [(asked or "auto", length)]
+
+
+def _announce(plan: Plan, choice: Choice, client: Any) -> None:
+    """How long it will take, before it begins."""
+    costs = getattr(client, "costs", lambda: None)()
+    known = [ms for ms in costs.plain_ms if ms is not None] if costs else []
+    plain_s = max(known) / 1000 if known else suite.plain_seconds(Path(choice.config.target))
+    files = [Path(file) for file in (choice.config.target, choice.config.draft) if file]
+    memory = sum(file.stat().st_size for file in files) / 1e9
+    say(
+        f"{plan.answers} answers to {len(plan.tasks)} prompts: about {duration(suite.seconds(plan, plain_s))}, "
+        f"with {memory:.1f} GB of models; Ctrl+C ends it and keeps what it has"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds, roughly, in words."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} seconds"
+    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _priced_here(client: Any, measured: Measured) -> Curve | None:
+    """What the engine measured of its passes; when it has nothing, or is gone, what these answers show."""
+    costs = None
+    with suppress(EngineError):
+        costs = getattr(client, "costs", lambda: None)()
+    return curves.of_costs(costs, measured.runs) if costs else curves.of_runs(measured.runs)
+
+
+def _report(
+    measured: Measured, plan: Plan, wishes: Wishes, choice: Choice, info: EngineInfo, curve: Curve | None
+) -> Report:
+    return Report(
+        date=datetime.now().astimezone().isoformat(timespec="seconds"),
+        command=wishes.command,
+        complete=len(measured.runs) == plan.answers,
+        machine=where.here(info, choice.config),
+        workload=str(wishes.workload or "built-in"),
+        rounds=plan.rounds,
+        max_tokens=plan.max_tokens,
+        pair=choice.name,
+        modes=summary.mode_reports(measured, plan.max_tokens, curve, bounds.known(curve)),
+        curve=curve,
+    )
