@@ -178,6 +178,9 @@ class FakeEngine:
     def count(self, prompt: tuple[Segment, ...]) -> int:
         return sum(len(segment.text.split()) for segment in prompt)
 
+    def tokens(self, prompt: tuple[Segment, ...]) -> tuple[int, ...]:
+        return tuple(range(1000, 1000 + self.count(prompt)))
+
     def save(self, path: Path) -> int:
         """Notes where, and leaves a file there; `restore` notes likewise, and takes up nothing."""
         self.saved.append(path)

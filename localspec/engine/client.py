@@ -142,6 +142,14 @@ class EngineClient:
         assert isinstance(reply, wire.Counted)
         return reply.tokens
 
+    def tokens(self, prompt: tuple[Segment, ...]) -> tuple[int, ...]:
+        """The prompt's token ids, the begin token included; answered like `count`."""
+        with self._lock:
+            child, call = self._ask(lambda number: wire.Count(number, prompt, ids=True))
+        reply = self._reply(child, call, "while reading tokens")
+        assert isinstance(reply, wire.Counted)
+        return reply.ids
+
     def save(self, path: Path) -> int:
         """Keeps the conversation's caches in files at `path` and beside it (see `state.py`); returns bytes on disk, 0
         when there was nothing to keep. Raises `Busy` while an answer is being made, and `EngineError`."""

@@ -60,7 +60,11 @@ class Engine:
 
     def count(self, prompt: Sequence[Segment]) -> int:
         """Tokens of a prompt, the begin token included."""
-        return len(self._encoder.encode(prompt))
+        return len(self.encode(prompt))
+
+    def encode(self, prompt: Sequence[Segment]) -> list[int]:
+        """Token ids of a prompt, the begin token included."""
+        return self._encoder.encode(prompt)
 
     def save(self, path: str) -> int:
         """Write the caches to files at `path`; returns bytes. Raises `EngineError` when they cannot be written."""

@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import BinaryIO, NoReturn, Protocol
@@ -37,6 +37,7 @@ class EngineLike(Protocol):
     def generate(self, request: Request) -> Iterator[Event]: ...
     def cancel(self) -> None: ...
     def count(self, prompt: tuple[Segment, ...]) -> int: ...
+    def encode(self, prompt: tuple[Segment, ...]) -> Sequence[int]: ...
     def save(self, path: str) -> int: ...
     def restore(self, path: str) -> int: ...
 
@@ -172,7 +173,11 @@ class Host:
     def _count(self, message: wire.Count) -> None:
         assert self._engine is not None
         try:
-            self._send(wire.Counted(message.number, int(self._engine.count(message.prompt))))
+            if message.ids:
+                ids = tuple(self._engine.encode(message.prompt))
+                self._send(wire.Counted(message.number, len(ids), ids))
+            else:
+                self._send(wire.Counted(message.number, int(self._engine.count(message.prompt))))
         except Exception as error:
             self._fail(message.number, error)
 

@@ -38,8 +38,11 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Count:
+    """How many tokens a prompt has, and which when `ids`."""
+
     number: int
     prompt: tuple[Segment, ...]
+    ids: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class Emitted:
 class Counted:
     number: int
     tokens: int
+    ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

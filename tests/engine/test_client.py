@@ -35,6 +35,7 @@ def test_an_answer_comes_whole_and_in_order() -> None:
         assert text_of(events) == "hello"
         assert text_of(list(client.generate(ask("again")))) == "again"
         assert client.count((Segment("four"), Segment("five5"))) == 9
+        assert client.tokens((Segment("AB"), Segment("C"))) == (65, 66, 67)
 
 
 def test_progress_and_facts_of_the_load() -> None:

@@ -163,6 +163,9 @@ class FakeEngine:
             raise ValueError("nothing to count")
         return sum(len(segment.text) for segment in prompt)
 
+    def encode(self, prompt: tuple[Segment, ...]) -> list[int]:
+        return [ord(letter) for segment in prompt for letter in segment.text]
+
 
 if __name__ == "__main__":
     host.main(FakeEngine)
