@@ -67,7 +67,7 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
             setting = suite.Setting(client, common.prompting_for(info), lambda: interrupts.hit, bar.show)
             suite.measure(measured, plan, setting)
     finally:
-        report = _report(measured, plan, wishes, choice, info, curve or _priced_here(client, measured))
+        report = _report(client, measured, plan, wishes, choice, info, curve or _priced_here(client, measured))
         client.close()
         bench_output.remember(report)
         wishes.output.give(report)
@@ -116,8 +116,16 @@ def _priced_here(client: Any, measured: Measured) -> Curve | None:
     return curves.of_costs(costs, measured.runs) if costs else curves.of_runs(measured.runs)
 
 
+def _prompts(client: Any, plan: Plan, info: EngineInfo) -> dict[str, tuple[int, ...]]:
+    """Token ids of the plan's prompts by the task's id; none when the engine is gone."""
+    prompting = common.prompting_for(info)
+    with suppress(EngineError):
+        return {task.id: client.tokens(prompting([task.prompt])) for task in plan.tasks}
+    return {}
+
+
 def _report(
-    measured: Measured, plan: Plan, wishes: Wishes, choice: Choice, info: EngineInfo, curve: Curve | None
+    client: Any, measured: Measured, plan: Plan, wishes: Wishes, choice: Choice, info: EngineInfo, curve: Curve | None
 ) -> Report:
     return Report(
         date=datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -128,6 +136,6 @@ def _report(
         rounds=plan.rounds,
         max_tokens=plan.max_tokens,
         pair=choice.name,
-        modes=summary.mode_reports(measured, plan.max_tokens, curve, bounds.known(curve)),
+        modes=summary.mode_reports(measured, plan.max_tokens, curve, bounds.known(curve, _prompts(client, plan, info))),
         curve=curve,
     )
