@@ -16,7 +16,7 @@ from localspec.engine.events import Cycle, DrafterName, Kind, Source, Token
 FORM = 1
 
 KINDS: tuple[Kind, ...] = ("plain", "accepted", "resampled", "bonus")
-DRAFTERS: tuple[DrafterName, ...] = ("none", "lookup", "draft", "mtp", "self")
+DRAFTERS: tuple[DrafterName, ...] = ("none", "lookup", "draft", "mtp", "self", "grammar")
 """Numbered by their place: only ever append."""
 
 TICKS_PER_S = 10_000

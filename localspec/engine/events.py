@@ -11,7 +11,7 @@ Kind = Literal["accepted", "resampled", "bonus", "plain"]
 """Provenance of a token: proposed and kept; the target's replacement at the first rejection; the extra token after a
 fully accepted draft; a cycle with nothing drafted."""
 
-DrafterName = Literal["lookup", "draft", "mtp", "self", "none"]
+DrafterName = Literal["lookup", "draft", "mtp", "self", "grammar", "none"]
 
 Reason = Literal["end_of_text", "stop", "max_tokens", "context_full", "cancelled"]
 """Why an answer ended."""
