@@ -68,6 +68,10 @@ class Project:
     def name(self) -> str:
         return self.root.name
 
+    def name_of(self, file: Path) -> str:
+        """The path of a file of the project from its root."""
+        return _real(file).relative_to(self.root).as_posix()
+
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:

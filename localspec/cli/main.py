@@ -12,10 +12,12 @@ import click
 
 from localspec import __version__, paths
 from localspec.cli.errors import FAILED, INTERRUPTED, USAGE, Failure, reason_of
-from localspec.cli.terminal import is_terminal, one_line, say, takes_escapes, write_quietly
+from localspec.cli.terminal import complain, is_terminal, one_line, takes_escapes, write_quietly
 
 COMMANDS = {
     "run": ("localspec.cli.run:run", "Answer one prompt on stdout; piped text is read as input."),
+    "complete": ("localspec.cli.complete:complete", "Fill in what is missing at a place in a file."),
+    "serve": ("localspec.cli.serve:serve", "Serve the model to editors, as an OpenAI-compatible endpoint."),
     "chats": ("localspec.cli.chats:group", "List, search, show and export the chats that were kept."),
     "demo": ("localspec.cli.demo:demo", "Decode one code edit plainly and speculatively, and compare."),
     "bench": ("localspec.cli.bench:bench", "Measure plain decoding and speculation side by side."),
@@ -102,15 +104,15 @@ def _run(arguments: list[str] | None) -> int:
         result: Any = cli.main(args=arguments, prog_name="localspec", standalone_mode=False)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "localspec"
-        say(f"{error.format_message()} (see `{command} --help`)")
+        complain(f"{error.format_message()} (see `{command} --help`)")
         return USAGE
     except (Interrupted, KeyboardInterrupt, click.Abort):
-        say("interrupted")
+        complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         return FAILED
     except Exception as error:
-        say(reason_of(error) or _fault(error))
+        complain(reason_of(error) or _fault(error))
         return FAILED
     return result if isinstance(result, int) else 0
 

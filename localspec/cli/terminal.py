@@ -25,13 +25,33 @@ def takes_escapes(stream: TextIO) -> bool:
 
 def say(text: str) -> None:
     """A sentence for the person, on stderr, on a line of its own."""
+    if not in_vims_filter():
+        complain(text)
+
+
+def complain(text: str) -> None:
+    """`say`, for why nothing came of a command: wherever it lands."""
     write_quietly(sys.stderr, f"localspec: {one_line(text)}\n")
 
 
 def aside(text: str) -> None:
     """Something less important: dim where the terminal can."""
+    if in_vims_filter():
+        return
     line = one_line(text)
     write_quietly(sys.stderr, f"\x1b[2m{line}\x1b[0m\n" if takes_escapes(sys.stderr) else f"{line}\n")
+
+
+def in_vims_filter() -> bool:
+    """Whether Vim runs this as a filter: it puts stdout and stderr alike into the text, where only the answer belongs.
+    Vim and Neovim name their files to what they start."""
+    if "VIMRUNTIME" not in os.environ:
+        return False
+    try:
+        out, err = (os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr))
+    except (OSError, ValueError, AttributeError):
+        return False
+    return not is_terminal(sys.stdout) and (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
 
 
 def write_quietly(stream: TextIO, text: str) -> None:

@@ -1,0 +1,66 @@
+"""As a filter of Vim, which takes stdout and stderr alike into the text; with a tiny model in the real llama.cpp."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.assist.test_fim import TEXTS, fim_model
+
+TEXT = "abc\nabc\nabc\n"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fim_model(tmp_path_factory.mktemp("vim") / "tiny.gguf", *TEXTS)
+
+
+def command(tiny: Path, place: str = "2:2") -> list[str]:
+    """A command that writes the text with its gap filled in, in marks: `--show` of a short text shows all of it."""
+    return [
+        sys.executable, "-m", "localspec", "complete", "-", "--at", place, "--target", str(tiny), "--ctx", "128",
+        "--threads", "1", "--max-tokens", "4", "--show", "--color", "never",
+    ]  # fmt: skip
+
+
+def run(tiny: Path, place: str = "2:2", *, vim: bool, together: bool) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "VIMRUNTIME": "/usr/share/vim"}
+    if not vim:
+        del environment["VIMRUNTIME"]
+    return subprocess.run(
+        command(tiny, place), input=TEXT, env=environment, encoding="utf-8", timeout=120, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT if together else subprocess.PIPE,
+    )  # fmt: skip
+
+
+def test_only_the_answer_comes_into_the_text(tiny: Path) -> None:
+    answer = run(tiny, vim=False, together=False)
+    assert answer.returncode == 0
+    assert "prompt: lines 1-3" in answer.stderr
+    assert answer.stdout.startswith("abc\na")
+    assert run(tiny, vim=True, together=True).stdout == answer.stdout
+    assert "prompt: lines" in run(tiny, vim=True, together=False).stderr
+    assert "prompt: lines" in run(tiny, vim=False, together=True).stdout
+
+
+def test_a_failure_is_told_all_the_same(tiny: Path) -> None:
+    failed = run(tiny, "9", vim=True, together=True)
+    assert failed.returncode == 1
+    assert failed.stdout == "localspec: there is no line 9: the text has 4\n"
+
+
+@pytest.mark.parametrize("editor", ["vim", "nvim"])
+def test_the_whole_buffer_through_the_editor_itself(tiny: Path, tmp_path: Path, editor: str) -> None:
+    if shutil.which(editor) is None:
+        pytest.skip(f"{editor} is not installed")
+    file = tmp_path / "a.txt"
+    file.write_text(TEXT)
+    filter_ = " ".join(command(tiny))
+    subprocess.run(
+        [editor, "-u", "NONE", "-i", "NONE", "-es", "-c", f"%!{filter_}", "-c", "wq", str(file)],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert file.read_text() == run(tiny, vim=False, together=False).stdout
