@@ -24,7 +24,7 @@ def figures_command(workload: Path | None, repeats: int, max_tokens: int, as_jso
 
     Takes about ten minutes on two cores with the starter pair; interrupted, it prints what it has.
     """
-    from localspec.bench import figures
+    from localspec.bench import builtin, figures
     from localspec.cli import session
     from localspec.cli.interrupts import Interrupts
     from localspec.cli.terminal import StatusLine, say
@@ -33,7 +33,7 @@ def figures_command(workload: Path | None, repeats: int, max_tokens: int, as_jso
         if values[name] is not None:
             option = name.replace("_", "-")
             raise click.UsageError(f"bench compares every way to speculate: --{option} does not belong here")
-    tasks = common.tasks_of(workload)
+    tasks = common.tasks_of(workload) if workload else list(builtin.FIGURE_TASKS)
     # Whatever the menu or the settings suggest: a draft that is at hand is measured.
     choice = session.choose(values | {"speculate": "auto"})
     client, info = session.start(choice, StatusLine())

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,36 @@ def test_no_module_of_a_workload_is_run() -> None:
     assert "this" not in sys.modules
 
 
-def test_the_built_in_workload_has_edits_a_chat_and_an_extraction() -> None:
+def test_the_built_in_workload_has_three_requests_and_more_of_eight_kinds() -> None:
     categories = [task.category for task in builtin.TASKS]
-    assert categories.count(EDIT) >= 3
-    assert {"chat", "extraction"} <= set(categories)
+    assert list(dict.fromkeys(categories)) == list(builtin.CATEGORIES)
+    assert len(builtin.CATEGORIES) == 8
+    assert all(categories.count(category) >= 3 for category in builtin.CATEGORIES)
     assert len({task.id for task in builtin.TASKS}) == len(builtin.TASKS)
     for task in builtin.TASKS:
+        assert task.prompt == task.prompt.strip()
+        assert len(task.prompt) < 4 * 1024, f"{task.id} and its answer do not fit a small context"
+
+
+def test_the_built_in_edits_are_of_several_languages_and_whole() -> None:
+    languages = []
+    for task in builtin.TASKS:
         if task.category == EDIT:
-            compile(task.prompt.split("```python\n")[1].removesuffix("```"), task.id, "exec")
+            instruction, language, code = re.fullmatch(r"(.+)\n\n```(\w+)\n(.*)```", task.prompt, re.S).groups()  # type: ignore[union-attr]
+            assert "Return the whole file" in instruction
+            languages.append(language)
+            if language == "python":
+                compile(code, task.id, "exec")
+            assert code.count("{") == code.count("}")
+    assert len(set(languages)) >= 3
+
+
+def test_texts_to_read_are_as_long_as_real_ones() -> None:
+    for task in builtin.TASKS:
+        if task.category in ("summarization", "question-answering"):
+            assert 250 <= len(task.prompt.split()) <= 550, task.id
+
+
+def test_the_figures_keep_their_requests() -> None:
+    assert tuple(task.id for task in builtin.FIGURE_TASKS) == builtin.FIGURE_IDS
+    assert [task.category for task in builtin.FIGURE_TASKS].count(EDIT) == 3
