@@ -17,6 +17,7 @@ from localspec import paths
 from localspec.engine import crash, quirks, wire
 from localspec.engine.answer import Answer
 from localspec.engine.child import Call, Child, Gone
+from localspec.engine.cost_report import CostReport
 from localspec.engine.errors import Busy, EngineDied, EngineError
 from localspec.engine.logfile import EngineLog
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
@@ -170,8 +171,37 @@ class EngineClient:
         assert isinstance(reply, wire.Restored)
         return reply.tokens
 
+    def costs(self) -> CostReport:
+        """What the engine knows of the cost of passes now. During an answer it is answered between two of its events.
+
+        Raises `EngineError` when no engine runs, and `EngineDied`.
+        """
+        with self._lock:
+            child, call = self._ask(wire.Costs)
+        reply = self._reply(child, call, "while telling its costs")
+        assert isinstance(reply, wire.Priced)
+        return reply.report
+
+    def calibrate(self, seconds: float, on_progress: LoadProgress | None = None) -> CostReport:
+        """Measures what passes cost, for about `seconds`, reporting the fraction of them that is over; both kinds of
+        flash attention, at a short and a long context. `cancel` ends it with what there is.
+
+        Raises `Busy` while an answer is being made, `EngineError` when nothing can be measured, and `EngineDied`.
+        """
+        with self._lock:
+            self._refuse_if_answering()
+            child, call = self._ask(lambda number: wire.Calibrate(number, seconds))
+            self._call = call
+        while True:
+            reply = self._reply(child, call, "while measuring")
+            if isinstance(reply, wire.Priced):
+                return reply.report
+            if on_progress is not None and isinstance(reply, wire.Progress):
+                on_progress(reply.fraction)
+
     def cancel(self) -> None:
-        """Ends the answer being made (its last event is then a `Finished` with reason `cancelled`), or the load.
+        """Ends the answer being made (its last event is then a `Finished` with reason `cancelled`), the calibration, or
+        the load.
 
         Returns at once and takes no lock, so that a signal handler may call it.
         """

@@ -38,7 +38,7 @@ class CostReport:
     draft_token: float | None
     draft_samples: int
     momentary: float
-    flash: FlashAttention
+    flash: str
     flash_times: tuple[FlashTime, ...] = ()
     faster: FlashAttention | None = None
     notes: tuple[str, ...] = ()

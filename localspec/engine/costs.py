@@ -45,14 +45,16 @@ SHARE = 100
 HASTE = 10
 """The same while the band of this context has too few plain passes to be measured: three are soon there."""
 
-KEPT = 5
-"""Samples that a band known from disk starts with: enough to be believed, few enough to be outvoted in an answer."""
-
 DRAFT_WIDTH = 1
 """A draft model's curve knows one width: a token drawn."""
 
 REPORT_WIDTHS = tuple(range(1, 34))
+"""A verify pass of the longest draft there is by default; wider passes are scaled from the last."""
+
 REPORT_CONTEXTS = (64, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+
+Rows = list[list[float]]
+"""What is kept of a curve: width, context, cost and number of samples a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,47 @@ class Costs:
             recent = [speed for speed, _ in self._speeds][-ENOUGH:]
         # The first ones have the factor so far beside them: one stall must not set the speed of the machine.
         self._factor = median(recent if len(recent) >= ENOUGH else [*recent, self._factor])
+
+    # -- what is known, to keep and to show ----------------------------------------------------------------------------
+
+    def count(self, width: int, context: int) -> int:
+        """Passes of `width` tokens that were seen near `context`."""
+        return (self._plain_curve if width == 1 else self._wide).count(width, context)
+
+    def draft_count(self, context: int) -> int:
+        """Drafts that were timed near `context`."""
+        return self._draft.count(DRAFT_WIDTH, context)
+
+    def rows(self) -> dict[str, Rows]:
+        """Everything worth keeping; `take_up` reads it."""
+        curves = {"plain": self._plain_curve, "wide": self._wide, "draft": self._draft}
+        return {
+            name: [[w, c, float(f"{cost:.4g}"), n] for w, c, cost, n in curve.samples()]
+            for name, curve in curves.items()
+        }
+
+    def take_up(self, rows: dict[str, Rows]) -> None:
+        """Believe what was kept or measured apart: it counts like a few passes seen, so real ones soon outvote it."""
+        for name, curve in (("plain", self._plain_curve), ("wide", self._wide), ("draft", self._draft)):
+            for width, context, cost, samples in rows.get(name, []):
+                curve.restore(int(width), int(context), cost, int(samples))
+
+    def report(self, size: int, flash: str, *, draft: bool) -> CostReport:
+        """The curve for contexts up to `size` tokens; `draft`: there is a draft model."""
+        contexts = tuple(c for c in REPORT_CONTEXTS if c <= size) or (size,)
+        usual = [self._usual_ms(c) for c in contexts]
+        return CostReport(
+            widths=REPORT_WIDTHS,
+            contexts=contexts,
+            table=tuple(tuple(self.relative(w, c) for w in REPORT_WIDTHS) for c in contexts),
+            plain_ms=tuple(usual),
+            samples=tuple((self._plain_curve if w == 1 else self._wide).count(w) for w in REPORT_WIDTHS),
+            measured=tuple(sorted({context for width, context, _, _ in self._plain_curve.samples()})),
+            draft_token=self.draft_token(contexts[0]) if draft else None,
+            draft_samples=self._draft.count(DRAFT_WIDTH),
+            momentary=exp(self._factor),
+            flash=flash,
+        )
 
     # -- the curve -----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,9 @@ WINDOW = 11
 ENOUGH = 3
 """Samples that make a width measured in a band: with fewer, one stall would decide."""
 
+KEPT = 5
+"""Samples that a band known from disk starts with: enough to be believed, few enough to be outvoted in an answer."""
+
 STEP = 0.22
 """Neighbours whose logarithms differ from the prior's shape by more than this disagree: 25 %."""
 
@@ -48,6 +51,14 @@ class Curve:
         """A pass of `width` tokens at `context` tokens cost `cost` (> 0)."""
         cell = self._cells.setdefault((width, band(context)), deque(maxlen=WINDOW))
         cell.append((context, log(cost / self.prior.cost(width, context))))
+
+    def restore(self, width: int, context: int, cost: float, samples: int) -> None:
+        """Replace a band by what `samples` gave elsewhere or earlier: as many samples, but no more than can be outvoted
+        soon. A band that is measured does not give way to too few."""
+        if samples >= ENOUGH or not self.solid(width, context):
+            self._cells.pop((width, band(context)), None)
+            for _ in range(min(samples, KEPT)):
+                self.learn(width, context, cost)
 
     def count(self, width: int, context: int | None = None) -> int:
         """Samples of a width, in the band of `context` or in all."""

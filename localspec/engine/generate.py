@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.engine import state
+from localspec.engine import state, thorough
+from localspec.engine.calibrate import Calibration
 from localspec.engine.context import Aborted, Context
-from localspec.engine.costs import Costs
+from localspec.engine.costs import CostReport
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
@@ -46,7 +47,8 @@ class Engine:
         self.info: EngineInfo = self._loaded.info
         target, draft = self._loaded.target, self._loaded.draft
         self._encoder = PromptEncoder(target.model)
-        self._costs = Costs(draft.model.size / max(1, target.model.size) if draft else 1.0)
+        self._calibration = Calibration(config, self._loaded)
+        self._costs = self._calibration.costs
         self._lookup = Lookup(ends=target.model.end_tokens)
         self._model_drafter: ModelDrafter | None = None
         if draft is not None:
@@ -81,8 +83,27 @@ class Engine:
         yield answer.started
         yield from answer.run()
 
+    def idle(self, waiting: Callable[[], bool]) -> None:
+        """Measure costs that are not known yet, until `waiting` or `cancel`; no answer can tell that it happened."""
+        self._abort.is_set = False
+        self._calibration.idle(waiting)
+
+    def costs(self) -> CostReport:
+        """What is known of the cost of passes now."""
+        return self._calibration.report()
+
+    def calibrate(self, seconds: float, progress: Callable[[float], None]) -> CostReport:
+        """Measure costs thoroughly, for about `seconds`; `cancel` ends it with what there is. Raises `EngineError`."""
+        self._abort.is_set = False
+        return thorough.calibrate(self._config, self._loaded, self._calibration, self._abort, seconds, progress)
+
+    def keep(self) -> None:
+        """Write down what was learnt of costs."""
+        self._calibration.keep()
+
     def close(self) -> None:
         """Give back all native memory."""
+        self.keep()
         self._loaded.close()
 
 

@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import BinaryIO, NoReturn, Protocol
 
 from localspec.engine import advice, wire
+from localspec.engine.cost_report import CostReport
 from localspec.engine.errors import EngineError
 from localspec.engine.events import Event
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
@@ -29,7 +30,9 @@ LoadProgress = Callable[[float], None]
 class EngineLike(Protocol):
     """What the host needs of an engine. `cancel` may be called from any thread; the rest stays on the main thread.
 
-    `generate` forgets an earlier cancel when it begins, and yields its first event before it decodes anything.
+    `generate`, `calibrate` and `idle` forget an earlier cancel when they begin; `generate` yields its first event, and
+    `calibrate` tells its first progress, before it decodes anything. `idle` does something useful until `waiting` is
+    true or it is cancelled, and looks at `waiting` after it forgot. `keep` writes down what was learnt.
     """
 
     @property
@@ -40,6 +43,10 @@ class EngineLike(Protocol):
     def encode(self, prompt: tuple[Segment, ...]) -> Sequence[int]: ...
     def save(self, path: str) -> int: ...
     def restore(self, path: str) -> int: ...
+    def costs(self) -> CostReport: ...
+    def calibrate(self, seconds: float, progress: LoadProgress) -> CostReport: ...
+    def idle(self, waiting: Callable[[], bool]) -> None: ...
+    def keep(self) -> None: ...
 
 
 MakeEngine = Callable[[EngineConfig, LoadProgress], EngineLike]
@@ -68,12 +75,13 @@ class Host:
         self._postponed: deque[wire.ToChild] = deque()
         self._lock = threading.Lock()
         self._running = False
+        self._idling = False
         self._cancelled = 0
 
     def serve(self) -> NoReturn:
         threading.Thread(target=self._read, name="requests", daemon=True).start()
         while True:
-            message = self._postponed.popleft() if self._postponed else self._inbox.get()
+            message = self._next()
             match message:
                 case wire.Load():
                     self._load(message)
@@ -83,8 +91,44 @@ class Host:
                     self._count(message)
                 case wire.Save() | wire.Restore():
                     self._keep(message)
+                case wire.Calibrate():
+                    self._calibrate(message)
+                case wire.Costs():
+                    self._tell_costs(message)
                 case wire.Shutdown():
-                    _leave()
+                    self._end()
+
+    def _next(self) -> wire.ToChild:
+        """The next message. The engine may use the time until it comes; what it does then ends when one does."""
+        if self._postponed:
+            return self._postponed.popleft()
+        with self._lock:
+            self._idling = self._engine is not None and self._inbox.empty()
+        if self._idling:
+            assert self._engine is not None
+            try:
+                self._engine.idle(lambda: not self._inbox.empty())
+            except Exception as error:
+                # Nobody asked for it, so nobody is told; the log is.
+                with suppress(OSError):
+                    traceback.print_exception(error)
+            finally:
+                with self._lock:
+                    self._idling = False
+        return self._inbox.get()
+
+    def _put(self, message: wire.ToChild) -> None:
+        """From the reading thread: a message for the main one, which leaves its idle work for it."""
+        self._inbox.put(message)
+        with self._lock:
+            if self._idling and self._engine is not None:
+                self._engine.cancel()
+
+    def _end(self) -> NoReturn:
+        if self._engine is not None:
+            with suppress(Exception):
+                self._engine.keep()
+        _leave()
 
     def _read(self) -> None:
         """The reading thread. Whatever goes wrong here leaves nobody to listen to, so the process ends."""
@@ -97,9 +141,11 @@ class Host:
                         if self._engine is None:
                             _leave()
                         self._cancel(sys.maxsize)
-                        self._inbox.put(message)
+                        self._put(message)
                     case wire.Load() | wire.Generate() | wire.Count() | wire.Save() | wire.Restore():
-                        self._inbox.put(message)
+                        self._put(message)
+                    case wire.Calibrate() | wire.Costs():
+                        self._put(message)
                     case _:
                         raise wire.WireError(f"a {type(message).__name__} is not for the engine")
         except BaseException:
@@ -146,7 +192,7 @@ class Host:
                 # The cancel may have come before this answer began, and the engine forgets it when it begins.
                 if number <= self._cancelled:
                     self._engine.cancel()
-                self._count_waiting()
+                self._answer_waiting()
         except Exception as error:
             self._fail(number, error)
         else:
@@ -158,8 +204,8 @@ class Host:
             if close is not None:
                 close()
 
-    def _count_waiting(self) -> None:
-        """Answers the counts that came during an answer, between two of its events; the rest keeps its turn."""
+    def _answer_waiting(self) -> None:
+        """Answers short questions that came during an answer, between two of its events; the rest keeps its turn."""
         while True:
             try:
                 message = self._inbox.get_nowait()
@@ -167,6 +213,8 @@ class Host:
                 return
             if isinstance(message, wire.Count):
                 self._count(message)
+            elif isinstance(message, wire.Costs):
+                self._tell_costs(message)
             else:
                 self._postponed.append(message)
 
@@ -190,6 +238,32 @@ class Host:
                 self._send(wire.Restored(message.number, self._engine.restore(message.path)))
         except Exception as error:
             self._fail(message.number, error)
+
+    def _tell_costs(self, message: wire.Costs) -> None:
+        assert self._engine is not None
+        try:
+            self._send(wire.Priced(message.number, self._engine.costs()))
+        except Exception as error:
+            self._fail(message.number, error)
+
+    def _calibrate(self, message: wire.Calibrate) -> None:
+        assert self._engine is not None
+        engine, number = self._engine, message.number
+
+        def progress(fraction: float) -> None:
+            self._send(wire.Progress(number, fraction))
+            if number <= self._cancelled:
+                engine.cancel()
+
+        with self._lock:
+            self._running = True
+        try:
+            self._send(wire.Priced(number, engine.calibrate(message.seconds, progress)))
+        except Exception as error:
+            self._fail(number, error)
+        finally:
+            with self._lock:
+                self._running = False
 
     def _fail(self, number: int, error: Exception) -> None:
         if not isinstance(error, EngineError):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from localspec.engine import machine
 from localspec.engine.context import Context, ContextOptions, RollbackDepth
+from localspec.engine.cost_store import CostStore, flash_key
 from localspec.engine.errors import LoadError
 from localspec.engine.llama import AbortFlag, Device, Model, gpus, start_library
 from localspec.engine.memo import Memo
@@ -66,7 +67,8 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
             models[0].train_context, sum(m.kv_bytes_per_token(config.kv_type) for m in models), machine.free_memory()
         )
         threads = config.threads or machine.default_threads()
-        flash = _flash(config, on_gpu=any(layers))
+        faster = CostStore(config.cache_dir).faster_flash(flash_key(config, threads, layers[0]))
+        flash = _flash(config, on_gpu=any(layers), faster=faster)
         for model in models:
             is_target = model is models[0]
             longest = config.max_draft_length
@@ -129,11 +131,15 @@ def _check_vocabularies(models: list[Model]) -> None:
         raise LoadError(f"target and draft do not share a vocabulary ({sizes} tokens)")
 
 
-def _flash(config: EngineConfig, *, on_gpu: bool) -> FlashAttention:
-    """On a CPU flash attention makes wide passes several times dearer with context; a quantised V cache needs it."""
+def _flash(config: EngineConfig, *, on_gpu: bool, faster: FlashAttention | None = None) -> FlashAttention:
+    """`faster` is what was measured for this file here. Before that: on a CPU flash attention makes wide passes several
+    times dearer with context. A quantised V cache needs it."""
+    needed = config.kv_type not in ("f32", "f16", "bf16")
+    if config.flash_attn == "auto" and faster is not None and not needed:
+        return faster
     if config.flash_attn != "auto" or on_gpu:
         return config.flash_attn
-    return "off" if config.kv_type in ("f32", "f16", "bf16") else "on"
+    return "on" if needed else "off"
 
 
 def _gpu_layers(config: EngineConfig, paths: list[str], sizes: list[int]) -> list[int]:

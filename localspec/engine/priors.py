@@ -7,8 +7,6 @@ empty context. Between the points of a table it is linear; measurements only eve
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from localspec.engine.requests import FlashAttention
-
 Points = tuple[tuple[int, float], ...]
 
 AMX: Points = (
@@ -63,7 +61,7 @@ class Prior:
         return below + (above - below) * (width - low) / (high - low)
 
 
-def prior_for(library: str, *, flash: FlashAttention, gpu: bool = False, extra_bufts: bool = True) -> Prior:
+def prior_for(library: str, *, flash: str, gpu: bool = False, extra_bufts: bool = True) -> Prior:
     """The prior of a build that tells `library` of itself (llama_print_system_info); `gpu`: layers run on one.
 
     The growth with context is that of a 1.5B model, 64 to 1,024 tokens, on a CPU: a plain pass gains 19 % with flash

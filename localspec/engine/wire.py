@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from localspec.engine import errors
+from localspec.engine.cost_report import CostReport
 from localspec.engine.events import Event
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
 
@@ -62,8 +63,23 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
+class Calibrate:
+    """Measure what passes cost, for about `seconds`; a `Cancel` ends it with what there is."""
+
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Tell what is known of the cost of passes."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cancel:
-    """Ends answer `number`, and every earlier one that still runs or waits."""
+    """Ends answer or calibration `number`, and every earlier one that still runs or waits."""
 
     number: int
 
@@ -73,12 +89,12 @@ class Shutdown:
     """End what runs, as by a cancel, and exit."""
 
 
-ToChild = Load | Generate | Count | Save | Restore | Cancel | Shutdown
+ToChild = Load | Generate | Count | Save | Restore | Calibrate | Costs | Cancel | Shutdown
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`fraction` (0 to 1) of the load is done."""
+    """`fraction` (0 to 1) of the load or the calibration is done."""
 
     number: int
     fraction: float
@@ -120,6 +136,14 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class Priced:
+    """What is known of the cost of passes, after a calibration or when asked."""
+
+    number: int
+    report: CostReport
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The answer `number` is over; nothing more comes for it."""
 
@@ -136,7 +160,7 @@ class Failed:
     message: str
 
 
-FromChild = Progress | Loaded | Emitted | Counted | Saved | Restored | Done | Failed
+FromChild = Progress | Loaded | Emitted | Counted | Saved | Restored | Priced | Done | Failed
 
 
 def pack(message: ToChild | FromChild) -> bytes:

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from localspec.engine import host
-from localspec.engine.errors import DecodeError, LoadError, PromptTooLong
+from localspec.engine.cost_report import CostReport
+from localspec.engine.errors import DecodeError, EngineError, LoadError, PromptTooLong
 from localspec.engine.events import Event, Finished, Prefill, Reason, Started, Stats, Token
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
 
@@ -31,6 +32,10 @@ def stats(prompt: int, tokens: int) -> Stats:
         judged=0, accepted=0, resampled=0, bonus=0, plain=tokens, acceptance_rate=None, tokens_per_cycle=None,
         draft_s=0.0, verify_s=0.1, overhead_s=0.0,
     )  # fmt: skip
+
+
+def report(relative: float) -> CostReport:
+    return CostReport((1, 2), (64,), ((1.0, relative),), (10.0,), (3, 3), (64,), None, 0, 1.0, "off")
 
 
 class Odd(Exception):
@@ -157,6 +162,34 @@ class FakeEngine:
         raise ValueError("not scripted")
 
     restore = save
+
+    def costs(self) -> CostReport:
+        return report(1.5)
+
+    def calibrate(self, seconds: float, progress: Callable[[float], None]) -> CostReport:
+        """Half a calibration, and the other half only when it is cancelled."""
+        self._stop.clear()
+        progress(0.0)
+        if seconds < 0:
+            raise EngineError("There is nothing to measure.")
+        progress(0.5)
+        cancelled = self._stop.wait(30)
+        return report(3.0 if cancelled else 9.0)
+
+    def idle(self, waiting: Callable[[], bool]) -> None:
+        """In mode `idles` it has work for ever, and says on the log when it begins and when it was called away."""
+        self._stop.clear()
+        if MODE == "idle-fails":
+            raise ZeroDivisionError("in the idle work")
+        if MODE == "idles" and not waiting():
+            os.write(2, b"idle work begins\n")
+            self._stop.wait()
+            os.write(2, b"idle work ends\n")
+
+    def keep(self) -> None:
+        os.write(2, b"kept\n")
+        if MODE == "idle-fails":
+            raise ZeroDivisionError("in the keeping")
 
     def count(self, prompt: tuple[Segment, ...]) -> int:
         if not prompt:

@@ -1,0 +1,388 @@
+"""Measuring on the real library with tiny models: no answer can tell, it ends when somebody waits, it is kept."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from localspec.engine import calibrate, machine
+from localspec.engine.calibrate import GROUPS, TIMES, plan
+from localspec.engine.errors import EngineError
+from localspec.engine.generate import Engine
+from localspec.engine.requests import EngineConfig, SamplerSettings
+from tests import tiny
+from tests.engine.answers import ask
+from tests.engine.conftest import MakeEngine
+
+
+@pytest.fixture(autouse=True)
+def measured_however_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny models are over before Python is; elsewhere they are left alone for that."""
+    monkeypatch.setattr(calibrate, "TOO_SHORT_MS", 0.0)
+
+
+LETTERS = SamplerSettings(temperature=0.0, logit_bias=dict.fromkeys(range(tiny.FIRST_LETTER), float("-inf")))
+"""Only what is spelled: an answer's text in the next prompt is its tokens again."""
+
+
+def never() -> bool:
+    return False
+
+
+def after(passes: int) -> Callable[[], bool]:
+    """True from the call after so many on."""
+    left = iter(range(passes))
+    return lambda: next(left, None) is None
+
+
+def counts(engine: Engine, context: int = calibrate.PREFIX) -> dict[int, int]:
+    widths = sorted({1, *(w for group in GROUPS for w in group)})
+    return {w: engine._costs.count(w, context) for w in widths if engine._costs.count(w, context)}
+
+
+def test_the_plan_takes_widths_in_order_of_importance_with_plain_passes_between() -> None:
+    seen: dict[int, int] = {}
+    order = []
+    for width in plan(lambda w: seen.get(w, 0), 33):
+        seen[width] = seen.get(width, 0) + 1
+        order.append(width)
+    assert order[:9] == [1, 1, 1, 1, 4, 16, 1, 4, 16]
+    assert {w for w, times in seen.items() if times == TIMES} == {w for group in GROUPS for w in group}
+    assert order.index(8) > max(i for i, w in enumerate(order) if w == 16)
+    for at, width in enumerate(order):
+        assert width == 1 or 1 in order[max(0, at - 2) : at + 3]
+
+
+def test_the_plan_leaves_out_what_is_known_and_what_does_not_fit() -> None:
+    assert list(plan(lambda w: TIMES, 33)) == []
+    assert set(plan(lambda w: 0, 8)) == {1, 2, 3, 4, 5, 6, 8}
+    assert set(plan(lambda w: 0, 33, only=(4, 16))) == {1, 4, 16}
+
+
+def test_idle_measuring_finds_the_whole_curve_and_leaves_the_contexts_empty(make_engine: MakeEngine) -> None:
+    engine = make_engine("target", "draft")
+    engine.idle(never)
+    assert set(counts(engine)) == {1, *(w for group in GROUPS for w in group)}
+    assert min(counts(engine).values()) >= TIMES
+    assert engine._costs.draft_count(calibrate.PREFIX) >= TIMES
+    assert engine._loaded.target.tokens == []
+    assert engine._model_drafter is not None
+    assert engine._model_drafter.context.tokens == []
+    assert engine.costs().samples[0] > 0
+
+
+def rows_of(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """Every row of logits that the next answers look at, as they are made."""
+    rows: list[np.ndarray] = []
+    decode = engine._loaded.target.decode
+
+    def watched(tokens: list[int], wanted: int = 1) -> np.ndarray:
+        found = decode(tokens, wanted)
+        rows.append(found.copy())
+        return found
+
+    monkeypatch.setattr(engine._loaded.target, "decode", watched)
+    return rows
+
+
+@pytest.mark.parametrize("mode", ["off", "lookup", "draft"])
+@pytest.mark.parametrize("flash", ["on", "off"])
+def test_answers_after_measuring_are_those_without(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch, mode: str, flash: str
+) -> None:
+    """Before the first answer and after each of one conversation: the same tokens; and without drafts, where the same
+    passes are made, the same logits to the last bit."""
+    told: list[list[int]] = []
+    seen: list[list[np.ndarray]] = []
+    for measuring in (False, True):
+        engine = make_engine("target", "draft", flash_attn=flash)
+        if measuring:
+            engine.idle(never)
+        ids: list[int] = []
+        all_rows: list[np.ndarray] = []
+        text = "abcabcabd"
+        for _ in range(3):
+            with monkeypatch.context() as patch:
+                rows = rows_of(engine, patch)
+                length = None if mode == "off" else 3
+                answer = ask(engine, text, sampling=LETTERS, speculate=mode, draft_length=length, max_tokens=30)
+            all_rows += rows
+            ids += answer.ids
+            assert answer.end.stats.prompt_reused == (0 if text == "abcabcabd" else len(text) - 3)
+            text += answer.end.text + "ab"
+            if measuring:
+                held = list(engine._loaded.target.tokens)
+                engine.idle(never)
+                assert engine._loaded.target.tokens == held
+                assert counts(engine, len(held))[16] >= TIMES
+        told.append(ids)
+        seen.append(all_rows)
+    assert told[0] == told[1]
+    if mode == "off":
+        assert len(seen[0]) == len(seen[1]) > 60
+        for without, with_it in zip(*seen, strict=True):
+            assert np.array_equal(without, with_it)
+
+
+def test_a_token_left_behind_by_measuring_would_be_noticed(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault: a cut that leaves another token in the conversation's last place, and hides it."""
+
+    def last_answer(engine: Engine, measure: Callable[[], None]) -> str:
+        first = ask(engine, "abcabcabd", sampling=LETTERS, max_tokens=30)
+        measure()
+        try:
+            return ask(engine, "abcabcabd" + first.end.text + "ab", sampling=LETTERS, max_tokens=30).end.text
+        except EngineError as error:
+            return str(error)
+
+    right = make_engine("target")
+    wrong = make_engine("target")
+    target = wrong._loaded.target
+    truncate = target.truncate
+
+    def leaves_a_token(keep: int) -> int:
+        held = target.tokens[:keep]
+        truncate(keep - 1)
+        target.decode([tiny.FIRST_LETTER + 5], 0)
+        target.tokens[:] = held
+        return keep
+
+    def with_fault() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(target, "truncate", leaves_a_token)
+            wrong.idle(never)
+
+    without = make_engine("target")
+    expected = last_answer(without, lambda: None)
+    assert last_answer(right, lambda: right.idle(never)) == expected
+    assert last_answer(wrong, with_fault) != expected
+
+
+def test_it_ends_before_the_next_pass_when_somebody_waits(make_engine: MakeEngine) -> None:
+    engine = make_engine("target")
+    # Two looks for the prefix, one for each pass, and the one that ends it.
+    engine.idle(after(2 + 5))
+    assert sum(counts(engine).values()) == 5
+    assert engine._loaded.target.tokens == []
+
+
+def test_a_cancel_ends_the_pass_in_flight_and_leaves_the_record_true(make_engine: MakeEngine) -> None:
+    engine = make_engine("target")
+    ask(engine, "abcabcabd", speculate="off", max_tokens=20)
+    held = list(engine._loaded.target.tokens)
+    looks = 0
+
+    def cancelled_in_the_third_pass() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            engine.cancel()
+        return False
+
+    engine.idle(cancelled_in_the_third_pass)
+    assert looks == 3
+    assert engine._loaded.target.tokens == held
+    assert ask(engine, "abcabcabd", speculate="off", max_tokens=20)
+
+
+def test_the_budget_is_for_the_whole_engine(make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrate, "BUDGET_S", 0.0)
+    engine = make_engine("target")
+    engine.idle(never)
+    assert counts(engine) == {}
+
+
+def test_a_pass_too_short_to_matter_is_not_measured(make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrate, "TOO_SHORT_MS", 1e6)
+    engine = make_engine("target", "draft")
+    engine.idle(never)
+    assert counts(engine) == {1: TIMES}
+    assert engine._costs.draft_count(calibrate.PREFIX) == 0
+
+
+@pytest.mark.parametrize("name", ["hybrid", "sliding"])
+def test_a_cache_that_cannot_be_cut_anywhere_is_measured_only_while_empty(make_engine: MakeEngine, name: str) -> None:
+    engine = make_engine(name, swa_full=False)
+    assert engine._loaded.target.depth.kind != "unlimited"
+    engine.idle(never)
+    assert counts(engine, 0)[4] >= TIMES
+    assert engine._loaded.target.tokens == []
+    ask(engine, "abcabcabd" * 10, speculate="off", max_tokens=20)
+    held = list(engine._loaded.target.tokens)
+    before = counts(engine, len(held))
+    engine._calibration._spent = 0.0
+    engine.idle(never)
+    assert engine._loaded.target.tokens == held
+    assert counts(engine, len(held)) == before
+
+
+# -- on disk ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_measured_is_not_measured_again(make_engine: MakeEngine, tmp_path: Path) -> None:
+    first = make_engine("target", "draft", cache_dir=str(tmp_path))
+    first.idle(never)
+    first.close()
+    files = list((tmp_path / "costs").iterdir())
+    assert len(files) == 2
+    assert sum(file.stat().st_size for file in files) < 8192
+    second = make_engine("target", "draft", cache_dir=str(tmp_path))
+    for width in (1, 4, 16, 32):
+        relative = second._costs.relative(width, 64)
+        assert relative == pytest.approx(first._costs.relative(width, 64), rel=0.01)
+    assert second._costs.plain_ms(64) == pytest.approx(first._costs._usual_ms(64), rel=0.01)
+    assert second._costs.draft_token(64) == pytest.approx(first._costs.draft_token(64), rel=0.01)
+    before = counts(second)
+    second.idle(never)
+    assert counts(second) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"threads": 2}, {"flash_attn": "off"}, {"kv_type": "f32"}, {"extra_bufts": False}, {"target": "twin"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_another_file_or_setting_is_measured_anew(
+    make_engine: MakeEngine, tmp_path: Path, change: dict[str, object]
+) -> None:
+    first = make_engine("target", cache_dir=str(tmp_path))
+    first.idle(never)
+    first.close()
+    other = make_engine(**({"target": "target", "cache_dir": str(tmp_path)} | change))  # type: ignore[arg-type]
+    assert counts(other) == {}
+
+
+def test_answers_refine_what_is_kept(make_engine: MakeEngine, tmp_path: Path) -> None:
+    engine = make_engine("target", cache_dir=str(tmp_path))
+    ask(engine, "abcabcabd", speculate="off", max_tokens=20)
+    engine.close()
+    assert make_engine("target", cache_dir=str(tmp_path))._costs.plain_ms(20) is not None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "{", "[]", '{"curves": 3}', '{"curves": {"wide": [[4]]}}', '{"curves": {"plain": [[1, 64, NaN, 3]]}}',
+     '{"curves": {"plain": [[1, 64, -5.0, 3]], "wide": [[4, 64, "x", 3], [true, 64, 2.0, 3], [4, 64, 1e300, 3]]}}'],
+)  # fmt: skip
+def test_a_damaged_file_is_no_file(make_engine: MakeEngine, tmp_path: Path, damage: str) -> None:
+    first = make_engine("target", cache_dir=str(tmp_path))
+    first.idle(never)
+    first.close()
+    for file in (tmp_path / "costs").iterdir():
+        file.write_text(damage)
+    engine = make_engine("target", cache_dir=str(tmp_path))
+    assert counts(engine) == {}
+    engine.idle(never)
+    engine.close()
+    for file in (tmp_path / "costs").iterdir():
+        assert json.loads(file.read_text())["curves"]["plain"]
+
+
+def test_files_that_nobody_reads_any_more_go(make_engine: MakeEngine, tmp_path: Path) -> None:
+    (tmp_path / "costs").mkdir()
+    for number in range(40):
+        (tmp_path / "costs" / f"{number}.json").write_text("{}")
+    engine = make_engine("target", cache_dir=str(tmp_path))
+    engine.idle(never)
+    engine.close()
+    assert len(list((tmp_path / "costs").iterdir())) == 32
+
+
+# -- the thorough run ------------------------------------------------------------------------------------------------
+
+
+def test_the_thorough_run_compares_flash_attention_and_the_next_load_follows_it(
+    make_engine: MakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_engine("target", "draft", context=2048, cache_dir=str(tmp_path), flash_attn="auto")
+    assert engine.info.flash_attn == "off", "the rule before anything is known"
+    ask(engine, "abcabcabd", speculate="off", max_tokens=20)
+    held = list(engine._loaded.target.tokens)
+    slow_off(monkeypatch)
+    fractions: list[float] = []
+    report = engine.calibrate(30.0, fractions.append)
+    assert engine._loaded.target.tokens == held
+    assert report.faster == report.flash == "on"
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+    contexts = {time.context for time in report.flash_times}
+    assert contexts == {64, 1024}
+    assert {time.width for time in report.flash_times} == {1, 4, 16}
+    assert all(time.off_ms > 50 > time.on_ms for time in report.flash_times if time.width == 4)
+    assert {64, 1024} <= set(report.measured)
+    assert all(report.samples[report.widths.index(w)] >= 2 * TIMES for w in (1, 4, 16, 8, 3))
+    assert report.draft_token is not None
+    assert report.draft_samples >= TIMES
+    engine.close()
+    again = make_engine("target", "draft", context=2048, cache_dir=str(tmp_path), flash_attn="auto")
+    assert again.info.flash_attn == "on"
+    assert again._costs.count(16, 1024) >= TIMES
+    again.close()
+    forced = make_engine("target", context=2048, cache_dir=str(tmp_path), flash_attn="off")
+    assert forced.info.flash_attn == "off"
+
+
+def slow_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes of four tokens without flash attention seem to take 50 ms more."""
+    from localspec.engine.context import Context
+
+    decode = Context.decode
+
+    def slower(self: Context, tokens: list[int], rows: int = 1) -> np.ndarray:
+        found = decode(self, tokens, rows)
+        if self.options.flash_attn == "off" and len(tokens) == 4:
+            self.busy_s += 0.06
+        return found
+
+    monkeypatch.setattr(Context, "decode", slower)
+
+
+def test_a_thorough_run_that_is_cancelled_keeps_what_it_has(make_engine: MakeEngine, tmp_path: Path) -> None:
+    engine = make_engine("target", context=2048, cache_dir=str(tmp_path))
+    told = 0
+
+    def cancel_later(_: float) -> None:
+        nonlocal told
+        told += 1
+        if told == 16:
+            engine.cancel()
+
+    report = engine.calibrate(30.0, cancel_later)
+    assert any("Stopped early" in note for note in report.notes)
+    assert report.faster is None
+    assert report.samples[0] > 0
+    engine.close()
+    assert counts(make_engine("target", context=2048, cache_dir=str(tmp_path)))[1] > 0
+
+
+def test_a_quantised_cache_is_not_compared_and_says_why(tmp_path: Path) -> None:
+    file = tiny.write_llama(tmp_path / "wide.gguf", width=64)
+    engine = Engine(EngineConfig(str(file), context=1024, threads=1, kv_type="q8_0"))
+    report = engine.calibrate(30.0, lambda _: None)
+    engine.close()
+    assert report.flash == "on"
+    assert report.flash_times == ()
+    assert any("q8_0" in note for note in report.notes)
+
+
+def test_without_memory_for_two_contexts_there_is_one_kind(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_engine("target", context=1024, flash_attn="off")
+    monkeypatch.setattr(machine, "free_memory", lambda: 0)
+    report = engine.calibrate(30.0, lambda _: None)
+    assert report.flash == "off"
+    assert report.faster is None
+    assert any("memory" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("name", ["hybrid", "sliding"])
+def test_a_cache_that_cannot_be_cut_gets_a_short_run_with_a_reason(make_engine: MakeEngine, name: str) -> None:
+    report = make_engine(name, swa_full=False).calibrate(30.0, lambda _: None)
+    assert report.samples[report.widths.index(4)] >= TIMES
+    assert report.faster is None
+    assert any("cannot be cut" in note for note in report.notes)
