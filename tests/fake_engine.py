@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from localspec.engine.cost_report import CostReport
 from localspec.engine.errors import Busy, EngineError
 from localspec.engine.events import (
     Cycle,
@@ -57,6 +58,21 @@ INFO = EngineInfo(
     library="fake 1.0",
     load_s=0.1,
 )
+
+
+COSTS = CostReport(
+    widths=tuple(range(1, 34)),
+    contexts=(512, 4096),
+    table=(tuple(1 + 0.1 * n for n in range(33)), tuple(1 + 0.2 * n for n in range(33))),
+    plain_ms=(10.0, 12.0),
+    samples=(3,) + (0,) * 32,
+    measured=(512,),
+    draft_token=0.4,
+    draft_samples=3,
+    momentary=1.0,
+    flash="off",
+)
+"""Of a machine where a further token costs a tenth of the first, a fifth at a long context."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +151,8 @@ class FakeEngine:
         self.requests: list[Request] = []
         self.saved: list[Path] = []
         self.restored: list[Path] = []
+        self.report = COSTS
+        self.calibrated: list[float] = []
         self.closed = False
         self.alive = False
         self._scripts = list(scripts)
@@ -180,6 +198,17 @@ class FakeEngine:
 
     def tokens(self, prompt: tuple[Segment, ...]) -> tuple[int, ...]:
         return tuple(range(1000, 1000 + self.count(prompt)))
+
+    def costs(self) -> CostReport:
+        return self.report
+
+    def calibrate(self, seconds: float, on_progress: Callable[[float], None] | None = None) -> CostReport:
+        """From now on every width was measured."""
+        self.calibrated.append(seconds)
+        if on_progress:
+            on_progress(0.5)
+        self.report = replace(self.report, samples=(3,) * len(self.report.widths))
+        return self.report
 
     def save(self, path: Path) -> int:
         """Notes where, and leaves a file there; `restore` notes likewise, and takes up nothing."""
