@@ -1,176 +1,211 @@
 """Which drafter, and how many tokens, this cycle. Pure: no clock, no model; what it knows is told to it.
 
-The gain of drafting K tokens is expected tokens over cost, against one token for one plain pass. When the i-th draft
-token stands with probability a_i once those before it stood, the expected tokens are 1 + a_1 + a_1 a_2 + ... (with all
-a_i the same, (1 - a^(K+1)) / (1 - a): Leviathan et al. 2023, eq. 1). For lookup a_i depends on how much of the text
-before the token is copied: the match before the draft and the draft tokens themselves, so it grows along the draft.
+When the i-th draft token stands with probability a_i once those before it stood, a draft of K tokens is expected to
+yield T(K) = 1 + a_1 + a_1 a_2 + ... tokens (with all a_i the same, (1 - a^(K+1)) / (1 - a): Leviathan et al. 2023,
+eq. 1) and costs C(K): the target's pass of 1 + K tokens and the drawing. Time not spent here yields tokens at the pace
+of this text, so the best draft has the largest T(K) - pace C(K) (Dinkelbach 1967, for the largest ratio over many
+cycles); nothing drafted is the choice K = 0 with T = C = 1. Costs are in plain passes of the target.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from localspec.engine.cost import PassCost
-from localspec.engine.drafters.base import Ground
 from localspec.engine.events import DrafterName
 
-PAYS = 1.05
+PAYS = 1.04
 """Drafting must promise this much over plain decoding: estimates are noisy and a plain pass is certain."""
 
-MEMORY = 24.0
-"""Judged tokens an acceptance rate remembers: quick to follow a change of text, slow to be fooled by one cycle."""
+WARY = 0.03
+"""Added to that for every plain pass that drafting has lost so far in this answer."""
 
-PRIOR_WEIGHT = 4.0
-"""Judged tokens that a prior rate is worth."""
+PACE_MEMORY = 0.85
+"""Share of the pace that is carried from cycle to cycle: a copied stretch is known as one after half a dozen."""
 
-DRAFT_PRIOR = 0.6
-"""Acceptance of a draft model before anything is known: where most published pairs start."""
+PROBE_BUDGET = 0.02
+"""Share of the answer's tokens that trying a drafter which seems not to pay may cost, as if every try failed."""
 
-LOOKUP_PRIORS = ((2, 0.36), (3, 0.45), (4, 0.58), (6, 0.72), (8, 0.84), (12, 0.91), (16, 0.93), (24, 0.96))
-"""Acceptance of a copied token after so many copied ones, up to each length; beyond, `LONG_COPY`."""
-
-LONG_COPY = 0.98
-
-RESUMED_PRIORS: dict[Ground, tuple[float, ...]] = {
-    "resumed": (0.65, 0.75, 0.8, 0.85, 0.88, 0.9, 0.92, 0.94),
-    "replaced": (0.25, 0.65, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94),
-}
-"""Acceptance by place in a draft that resumes a copy behind an edit; further on it is the last."""
-
-PROBE_AFTER = 64
-"""Tokens of an answer before a draft model that seems not to pay is tried again; doubled at each failure."""
-
-PROBE_SHARE = 0.05
-"""What bringing a drafter in step for such a try may cost of the answer so far: most tries fail."""
+PROBE_LENGTH = 3
+"""Tokens of such a try: enough verdicts to change an estimate, and cheap on every curve measured."""
 
 FORECAST = 64
 """Tokens an answer is expected to go on for at least; later, as many as it has: how long is not known."""
 
+SAFELY = 1.5
+"""What starting a drafter costs must be expected back this many times: how long the answer goes on is a guess."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a drafter could do now: `length` tokens at most, each costing `token_cost` plain passes to draft.
+    """What a drafter could do now: `rates[i]` is the probability that its i-th token stands, those before it standing,
+    and each token costs `token_cost` plain passes to draft.
 
     `start_cost` is what it costs to bring the drafter in step first, in plain passes: once, and then never again.
-    `evidence` is lookup's match length in tokens, which acceptance depends on; 0 for a drafter without one. `ground` is
-    what lookup's guess rests on.
     """
 
     drafter: DrafterName
-    length: int
+    rates: Sequence[float]
     token_cost: float = 0.0
     start_cost: float = 0.0
-    evidence: int = 0
-    ground: Ground = "match"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Use offer number `offer` with `length` tokens; `gain` is the expected speed relative to plain decoding."""
+    """Offer number `offer` with `length` tokens: `expected` tokens leave the cycle, at `gain` times the plain speed."""
 
     offer: int
     length: int
+    expected: float
     gain: float
 
 
-@dataclass(slots=True)
-class _Rate:
-    """An acceptance rate with a fading memory, begun from a prior worth a few tokens."""
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do (None: a plain pass), and the best there was to choose from, for those who ask why."""
 
-    accepted: float
-    judged: float
-
-    @property
-    def value(self) -> float:
-        return self.accepted / self.judged
-
-    def learn(self, stood: bool) -> None:
-        keep = 1.0 - 1.0 / MEMORY
-        self.accepted = self.accepted * keep + stood
-        self.judged = self.judged * keep + 1.0
+    choice: Choice | None
+    best: Choice | None = None
 
 
-def _bucket(evidence: int) -> int:
-    """Which of the rates holds after `evidence` copied tokens; -1 for a drafter that copies nothing."""
-    if evidence == 0:
-        return -1
-    return next((i for i, (longest, _) in enumerate(LOOKUP_PRIORS) if evidence <= longest), len(LOOKUP_PRIORS))
+Cost = Callable[[int], float]
+"""The target's pass by its width in tokens, in plain passes."""
 
 
 @dataclass(slots=True)
 class Controller:
-    """Chooses by the estimates it has; learns from every verdict, and from guesses nobody asked the target about."""
+    """Chooses for one answer. `forecast` bounds the tokens still to come, when that is known."""
 
-    cost: PassCost
-    _rates: dict[tuple[DrafterName, Ground, int], _Rate] = field(default_factory=dict)
+    forecast: float = float("inf")
     _emitted: int = 0
-    _since_probe: int = 0
-    _probe_after: int = PROBE_AFTER
+    _tokens: float = 1.0
+    _spent: float = 1.0
+    _lost: float = 0.0
+    _probed: float = 0.0
+    _probes: int = field(default=0)
 
-    def choose(self, offers: Sequence[Offer], limit: int, *, insist: bool = False) -> Choice | None:
-        """The offer and length that promise most, or None when plain decoding does. At most `limit` tokens.
+    def choose(self, offers: Sequence[Offer], limit: int, cost: Cost, *, insist: bool = False) -> Decision:
+        """The offer and length that promise most, or a plain pass when that does. At most `limit` draft tokens.
 
         `insist` leaves plain decoding out: a person asked for this drafter, whatever it costs.
         """
-        best: Choice | None = None
+        pace = self.pace
+        best: tuple[float, Choice] | None = None
+        refused: Choice | None = None
         for number, offer in enumerate(offers):
-            choice = self._best_length(number, offer, limit)
-            if choice is None or not (insist or self._pays_back(offer, choice.gain)):
+            found = _best_length(number, offer, limit, cost, pace)
+            if found is None:
                 continue
-            if best is None or choice.gain > best.gain:
-                best = choice
-        if best is not None and (insist or best.gain >= PAYS):
-            return best
-        return self._probe(offers, limit)
+            profit, choice = found
+            if insist or self._pays(offer, choice):
+                if best is None or profit > best[0]:
+                    best = profit, choice
+            elif refused is None or choice.gain > refused.gain:
+                refused = choice
+        if best is not None:
+            return Decision(best[1], best[1])
+        return Decision(self._probe(offers, limit, cost), refused)
 
-    def learn(self, offer: Offer, judged: int, accepted: int) -> None:
-        """Of `offer`'s tokens `judged` had a verdict and `accepted` stood."""
-        for place in range(judged):
-            self._rate(offer, place).learn(place < accepted)
+    def learn(self, choice: Choice | None, emitted: int, spent: float) -> None:
+        """`emitted` tokens left a cycle that cost `spent` plain passes; `choice` is what was drafted."""
+        self._emitted += emitted
+        self._tokens = self._tokens * PACE_MEMORY + emitted
+        self._spent = self._spent * PACE_MEMORY + spent
+        if choice is not None:
+            self._lost = max(0.0, self._lost + spent - emitted)
 
-    def emitted(self, tokens: int) -> None:
-        """So many tokens left the cycle, whoever proposed them."""
-        self._emitted += tokens
-        self._since_probe += tokens
+    @property
+    def pace(self) -> float:
+        """Tokens a plain pass's time yields in this text; plain decoding is always there, so at least 1."""
+        return max(1.0, self._tokens / self._spent)
 
-    def _pays_back(self, offer: Offer, gain: float) -> bool:
-        """Whether the rest of the answer is expected to return what the offer costs to start."""
-        saved = max(FORECAST, self._emitted) * (1.0 - 1.0 / gain)
-        return offer.start_cost == 0.0 or offer.start_cost <= saved
+    @property
+    def to_come(self) -> float:
+        """Tokens the answer is expected to go on for."""
+        return min(self.forecast - self._emitted, float(max(FORECAST, self._emitted)))
 
-    def _rate(self, offer: Offer, place: int) -> _Rate:
-        """The acceptance rate of the token at `place` of the draft, all before it having stood."""
-        if offer.ground != "match":
-            priors = RESUMED_PRIORS[offer.ground]
-            bucket = min(place, len(priors) - 1)
-            prior = priors[bucket]
-        else:
-            bucket = _bucket(offer.evidence + place if offer.evidence else 0)
-            prior = DRAFT_PRIOR if bucket < 0 else [*(rate for _, rate in LOOKUP_PRIORS), LONG_COPY][bucket]
-        key = (offer.drafter, offer.ground, bucket)
-        if key not in self._rates:
-            self._rates[key] = _Rate(prior * PRIOR_WEIGHT, PRIOR_WEIGHT)
-        return self._rates[key]
+    def _pays(self, offer: Offer, choice: Choice) -> bool:
+        if choice.gain < PAYS + WARY * self._lost:
+            return False
+        saved = self.to_come * (1.0 - 1.0 / choice.gain)
+        return offer.start_cost == 0.0 or offer.start_cost * SAFELY <= saved
 
-    def _best_length(self, number: int, offer: Offer, limit: int) -> Choice | None:
-        best: Choice | None = None
-        tokens = standing = 1.0
-        for length in range(1, min(limit, offer.length) + 1):
-            standing *= self._rate(offer, length - 1).value
-            tokens += standing
-            gain = tokens / (self.cost.of(1 + length) + length * offer.token_cost)
-            if best is None or gain > best.gain:
-                best = Choice(number, length, gain)
-        return best
-
-    def _probe(self, offers: Sequence[Offer], limit: int) -> Choice | None:
+    def _probe(self, offers: Sequence[Offer], limit: int, cost: Cost) -> Choice | None:
         """Rarely ask a drafter that cannot be judged for free, if its best case pays; less often at each failure."""
-        if self._since_probe < self._probe_after or limit < 3:
+        if limit < PROBE_LENGTH:
             return None
         for number, offer in enumerate(offers):
-            if offer.token_cost == 0.0 or offer.start_cost > PROBE_SHARE * self._emitted:
+            if offer.token_cost == 0.0 or len(offer.rates) < PROBE_LENGTH:
                 continue
-            if 4.0 / (self.cost.of(4) + 3 * offer.token_cost) >= PAYS:
-                self._since_probe = 0
-                self._probe_after *= 2
-                return Choice(number, 3, 1.0)
+            spent = cost(1 + PROBE_LENGTH) + PROBE_LENGTH * offer.token_cost
+            price = (spent - 1.0 + offer.start_cost) * 2.0**self._probes
+            if (1 + PROBE_LENGTH) / spent < PAYS or self._probed + price > PROBE_BUDGET * self._emitted:
+                continue
+            self._probed += price
+            self._probes += 1
+            tokens = _expected(offer.rates[:PROBE_LENGTH])
+            return Choice(number, PROBE_LENGTH, tokens, tokens / spent)
         return None
+
+
+@dataclass(slots=True)
+class Drawing:
+    """How far a draft model goes on in one cycle: asked before each draw and before each pass of the draft model.
+
+    `rate` is the acceptance expected of tokens not yet looked at, `token_cost` a pass of the draft model in plain
+    passes.
+    Nothing drawn is ever taken back; what is asked about was known before the draw.
+    """
+
+    rate: float
+    token_cost: float
+    cost: Cost
+    pace: float
+    limit: int
+    insist: bool = False
+    drawn: int = 0
+    standing: float = 1.0
+
+    def draw(self, stands: float) -> bool:
+        """Whether to draw from the distribution at hand, whose token stands with probability `stands`."""
+        if not (self.insist and self.drawn == 0) and not self._pays(stands, 0):
+            return False
+        self.drawn += 1
+        self.standing *= stands
+        return True
+
+    def go_on(self) -> bool:
+        """Whether to make the next distribution, with a pass of the draft model."""
+        return self._pays(self.rate, 1)
+
+    def _pays(self, stands: float, passes: int) -> bool:
+        """Whether one to all of the tokens left return what they cost: steps of the curve make more pay than fewer."""
+        here = self.cost(1 + self.drawn)
+        tokens, standing = 0.0, self.standing * stands
+        for more in range(1, self.limit - self.drawn + 1):
+            tokens += standing
+            standing *= self.rate
+            spent = self.cost(1 + self.drawn + more) - here + (more - 1 + passes) * self.token_cost
+            if tokens > self.pace * spent:
+                return True
+        return False
+
+
+def _expected(rates: Sequence[float]) -> float:
+    tokens = standing = 1.0
+    for rate in rates:
+        standing *= rate
+        tokens += standing
+    return tokens
+
+
+def _best_length(number: int, offer: Offer, limit: int, cost: Cost, pace: float) -> tuple[float, Choice] | None:
+    """The length with the largest profit T - pace C, and that profit."""
+    best: tuple[float, Choice] | None = None
+    tokens = standing = 1.0
+    for length, rate in enumerate(offer.rates[: max(0, limit)], 1):
+        standing *= rate
+        tokens += standing
+        spent = cost(1 + length) + length * offer.token_cost
+        profit = tokens - pace * spent
+        if best is None or profit > best[0]:
+            best = profit, Choice(number, length, tokens, tokens / spent)
+    return best

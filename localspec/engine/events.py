@@ -22,7 +22,7 @@ Baseline = Literal["measured", "calibrated", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The request was accepted; `context` and `threads` are the numbers in force."""
+    """The request was accepted; `context` and `threads` are the numbers in force. `grammar`: one bounds the text."""
 
     target: str
     draft: str | None
@@ -33,6 +33,7 @@ class Started:
     threads: int
     seed: int
     prompt_tokens: int
+    grammar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ class Token:
 
     `text` is what the token completed: empty while a character or a possible stop string is still open. The texts of an
     answer's tokens joined are the answer. `t` is in seconds since the request began. The first token is `plain`,
-    cycle 0. `control` marks a kept control token (a thinking marker), whose text is its spelling. `source` is where lookup
-    copied an accepted token from.
+    cycle 0. `control` marks a kept control token (a thinking marker), whose text is its spelling. `source` is where
+    lookup copied an accepted token from.
     """
 
     id: int

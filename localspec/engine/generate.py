@@ -14,16 +14,19 @@ from localspec.engine.calibrate import Calibration
 from localspec.engine.context import Aborted, Context
 from localspec.engine.costs import CostReport
 from localspec.engine.distribution import Distribution
+from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
 from localspec.engine.errors import DecodeError, EngineError, PromptTooLong
-from localspec.engine.events import Event, Finished, Kind, Prefill, Reason, Started, Token
+from localspec.engine.events import Event, Finished, Kind, Notice, Prefill, Reason, Started, Token
+from localspec.engine.grammar import grammar_for
 from localspec.engine.llama import AbortFlag
 from localspec.engine.load import load
 from localspec.engine.prompt import PromptEncoder
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
 from localspec.engine.sampling import Sampler
-from localspec.engine.strategy import Proposal, Strategy
+from localspec.engine.sources import Sources
+from localspec.engine.strategy import Experience, Proposal, Strategy
 from localspec.engine.tally import Tally
 from localspec.engine.text import TextStream
 from localspec.engine.verify import Verdict, greedy, rejection
@@ -50,6 +53,7 @@ class Engine:
         self._calibration = Calibration(config, self._loaded)
         self._costs = self._calibration.costs
         self._lookup = Lookup(ends=target.model.end_tokens)
+        self._experience = Experience()
         self._model_drafter: ModelDrafter | None = None
         if draft is not None:
             size = target.model.vocab_size
@@ -80,8 +84,12 @@ class Engine:
         """Answer one request; the events are in `events.py`. Raises `EngineError` when it cannot be answered."""
         self._abort.is_set = False
         answer = _Answer(self, request)
-        yield answer.started
-        yield from answer.run()
+        try:
+            yield answer.started
+            yield from map(Notice, answer.notes)
+            yield from answer.run()
+        finally:
+            answer.close()
 
     def idle(self, waiting: Callable[[], bool]) -> None:
         """Measure costs that are not known yet, until `waiting` or `cancel`; no answer can tell that it happened."""
@@ -146,11 +154,26 @@ class _Answer:
                 drafter.sampler, drafter.rng = Sampler(settings, self._model.vocab_size), self._rng
         except ValueError as error:
             raise EngineError(str(error)) from None
+        self._grammar, self.notes = grammar_for(self._model, request)
+        forced = GrammarDrafter(self._model, self._grammar) if self._grammar is not None else None
+        if drafter is not None:
+            drafter.grammar = self._grammar
         self._keep_control = {
             token for text in request.keep_control if (token := self._model.special_tokens.get(text)) is not None
         }
         mode = "off" if self._target.depth.kind == "none" else request.speculate
-        self._strategy = Strategy(mode, request.draft_length, engine._costs, engine._lookup, drafter)
+        self._strategy = Strategy(
+            mode,
+            request.draft_length,
+            engine._costs,
+            engine._lookup,
+            drafter,
+            engine._experience,
+            request.max_tokens,
+            forced,
+        )
+        self._predictions = [tokens for text in request.predictions if (tokens := self._model.tokenize(text))]
+        self._sources = Sources(self._model.piece, self._ids, request.sources, self._predictions)
         self._tally = Tally(len(self._ids), self._begun)
         self.started = Started(
             target=engine.info.target,
@@ -163,6 +186,7 @@ class _Answer:
             threads=engine.info.threads,
             seed=seed,
             prompt_tokens=len(self._ids),
+            grammar=self._grammar is not None,
         )
 
     def _check(self) -> None:
@@ -181,12 +205,19 @@ class _Answer:
         if request.max_tokens is not None and request.max_tokens < 1:
             raise EngineError(f"max_tokens must be 1 or more, not {request.max_tokens}")
 
+    def close(self) -> None:
+        """Give back the native memory of the grammar."""
+        if self._engine._model_drafter is not None:
+            self._engine._model_drafter.grammar = None
+        if self._grammar is not None:
+            self._grammar.close()
+
     def run(self) -> Iterator[Event]:
         """Prefill, then cycles until something ends the answer; a cancel at any point is one of the ends."""
         run = _Run(list(self._ids), len(self._ids), [])
         try:
             row = yield from self._prefill()
-            self._strategy.begin(self._ids)
+            self._strategy.begin(self._ids, self._predictions)
             law = self._law(row, run.history)
             now = time.perf_counter()
             self._tally.first = now
@@ -236,8 +267,14 @@ class _Answer:
             raise Aborted("cancelled")
         return self._target.decode(tokens, rows)
 
-    def _law(self, row: NDArray[np.float32], history: Sequence[int]) -> Distribution:
-        return self._sampler.distribution(row, history)
+    def _law(self, row: NDArray[np.float32], history: Sequence[int], place: int = 0) -> Distribution:
+        """The target's law after the first `place` tokens of the draft, which `history` ends with."""
+        if self._grammar is None:
+            return self._sampler.distribution(row, history)
+        if self._grammar.is_complete(place):
+            # Certain, whatever the model and the logit bias say of the tokens that end a text.
+            return Distribution.one_hot(min(self._model.end_tokens))
+        return self._sampler.distribution(row, history, self._grammar.allowed(place))
 
     # -- one cycle ---------------------------------------------------------------------------------------------------
 
@@ -261,6 +298,8 @@ class _Answer:
         drafting = self._draft_seconds()
         proposal = strategy.propose(history, self._limit(run), time.perf_counter())
         draft = proposal.draft
+        if self._grammar is not None and self._grammar.admit(draft.tokens) < len(draft.tokens):
+            raise RuntimeError("a draft goes against the grammar: it must be bounded before it is drawn or chosen")
         draft_s = self._draft_seconds() - drafting
 
         verifying = target.busy_s
@@ -279,9 +318,12 @@ class _Answer:
         reached = len(emitted) + int(run.reason == "end_of_text")
         judged = accepted + int(verdict.accepted < min(len(draft.tokens), reached))
         now = time.perf_counter()
-        strategy.costs.learn_pass(before, 1 + len(draft.tokens), verify_s, now)
+        costs = self._engine._costs
+        costs.learn_pass(before, 1 + len(draft.tokens), verify_s, now)
         if proposal.drafter == "draft":
-            strategy.costs.learn_draft(before, proposal.behind, len(draft.tokens), draft_s)
+            costs.learn_draft(before, proposal.behind, len(draft.tokens), draft_s)
+        if strategy.listens and emitted:
+            strategy.heard(top_probability(rows[len(emitted) - 1]))
         strategy.learn(proposal, judged, accepted, emitted)
         # A pass that only found the end is, like the prompt's, outside the figures, which count tokens.
         if emitted:
@@ -296,6 +338,8 @@ class _Answer:
                 verify_s=verify_s,
                 match_length=draft.match_length,
                 now=now,
+                choice=proposal.choice,
+                source=self._sources.of(draft.positions[0]) if draft.positions else None,
             )
         # Only now, when all that was emitted is counted: it may have to decode again, and be cancelled in it.
         # The accepted tokens are in the cache, the last one chosen is not; a cut takes away more.
@@ -316,8 +360,8 @@ class _Answer:
 
         try:
             if self._sampler.greedy:
-                return greedy(tokens, lambda i: self._sampler.argmax(rows[i], seen(i)))
-            return rejection(tokens, proposal.draft.probs, lambda i: self._law(rows[i], seen(i)), self._rng)
+                return greedy(tokens, lambda i: self._law(rows[i], seen(i), i).argmax)
+            return rejection(tokens, proposal.draft.probs, lambda i: self._law(rows[i], seen(i), i), self._rng)
         finally:
             del history[before:]
 
@@ -328,17 +372,25 @@ class _Answer:
     ) -> Iterator[Event]:
         """Emit a run of chosen tokens, cut at an end token, a completed stop string or the wanted number."""
         now = time.perf_counter() - self._begun
-        for token, kind in zip(tokens, kinds, strict=True):
+        for place, (token, kind) in enumerate(zip(tokens, kinds, strict=True)):
             if token in self._model.end_tokens:
                 run.reason = "end_of_text"
                 return
+            copied = proposal.draft.positions if proposal and kind == "accepted" else ()
+            source = self._sources.of(copied[place]) if copied else None
             run.history.append(token)
+            if self._grammar is not None:
+                self._grammar.advance(token)
+            self._sources.wrote(token)
             self._tally.token(kind)
             kept = token in self._keep_control
-            event = Token(token, "", kind, proposal.drafter if proposal else "none", cycle, now, kept)
+            event = Token(token, "", kind, proposal.drafter if proposal else "none", cycle, now, kept, source)
             yield from self._release(run, self._stream.push(event, self._model.piece(token, special=kept)))
             if self._stream.stopped:
                 run.reason = "stop"
+                return
+            if self._grammar is not None and self._grammar.is_complete():
+                run.reason = "end_of_text"
                 return
             if run.emitted == self._request.max_tokens:
                 run.reason = "max_tokens"
@@ -355,6 +407,11 @@ class _Answer:
 
     def _spell(self, tokens: Sequence[int]) -> str:
         return b"".join(self._model.piece(token) for token in tokens).decode("utf-8", "replace")
+
+
+def top_probability(row: NDArray[np.float32]) -> float:
+    """The largest probability of the softmax of a row of logits."""
+    return float(1.0 / np.exp(row - row.max()).sum())
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:

@@ -1,34 +1,71 @@
 """What is drafted this cycle: the mode a person chose, the drafters at hand, and the controller's estimates."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
-from localspec.engine.controller import Controller, Offer
-from localspec.engine.costs import Costs
+from localspec.engine.acceptance import DraftAcceptance, LookupAcceptance
+from localspec.engine.controller import Choice, Controller, Drawing, Offer
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
-from localspec.engine.drafters.model import ModelDrafter
 from localspec.engine.events import DrafterName
 from localspec.engine.requests import Speculate
 
+if TYPE_CHECKING:
+    from localspec.engine.drafters.grammar import GrammarDrafter
+
 NOTHING = Draft(())
 
-PATIENCE = 0.4
-"""The draft model goes on while it believes at least so much that all its tokens so far stand: below it a further token
-costs more than it is likely to return on every curve measured."""
+
+class Pricing(Protocol):
+    """What passes cost, in plain passes of the target at the same context; `costs.py` has the measured one."""
+
+    def relative(self, width: int, context: int) -> float: ...
+
+    def draft_token(self, context: int) -> float: ...
+
+    def catching_up(self, behind: int, context: int) -> float: ...
+
+    def plain_wanted(self, context: int, now: float) -> bool: ...
+
+
+class Model(Protocol):
+    """A draft model as a strategy sees it; `drafters/model.py` has the real one."""
+
+    def begin(self, tokens: Sequence[int]) -> None: ...
+
+    def prefill(self, tokens: Sequence[int]) -> None: ...
+
+    def behind(self, history: Sequence[int]) -> int: ...
+
+    def draft(
+        self, history: Sequence[int], limit: int, drawing: Drawing | None = None, sure: Callable[[float], float] = float
+    ) -> Draft: ...
+
+
+@dataclass(slots=True)
+class Experience:
+    """What became of drafts so far: kept over the answers of an engine."""
+
+    lookup: LookupAcceptance = field(default_factory=LookupAcceptance)
+    draft: DraftAcceptance = field(default_factory=DraftAcceptance)
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """This cycle's draft, who made it, and the free guesses that were offered but not used.
+    """This cycle's draft, who made it, and what was expected of it.
 
-    `behind` is how many tokens a draft model had to read first.
+    `found` is what lookup had to offer, used or not: its verdict is free. `choice` is the estimate acted on, or that of
+    the best draft that was not made. `behind` is how many tokens a draft model had to read first, `spent` what the
+    cycle costs in plain passes.
     """
 
     drafter: DrafterName
     draft: Draft
-    offer: Offer | None = None
-    unused: tuple[tuple[Offer, int], ...] = ()
+    found: Draft = NOTHING
+    choice: Choice | None = None
     behind: int = 0
+    spent: float = 1.0
 
 
 PLAIN = Proposal("none", NOTHING)
@@ -38,31 +75,48 @@ class Strategy:
     """One answer's drafting. `fixed` is a draft length for every cycle; None lets the controller choose.
 
     In mode `draft` every cycle drafts: who names the draft model wants to see it at work. `auto` and `lookup` draft
-    when it pays.
+    when it pays. `forecast` is the most tokens the answer may have; `forced` drafts what a grammar forces, and bounds
+    what lookup does.
     """
 
     def __init__(
-        self, mode: Speculate, fixed: int | None, costs: Costs, lookup: Lookup, model: ModelDrafter | None
+        self,
+        mode: Speculate,
+        fixed: int | None,
+        costs: Pricing,
+        lookup: Lookup,
+        model: Model | None,
+        experience: Experience | None = None,
+        forecast: int | None = None,
+        forced: "GrammarDrafter | None" = None,
     ) -> None:
         self.costs = costs
         self._fixed = fixed
         self._lookup = lookup if mode in ("auto", "lookup") else None
         self._model = model if mode in ("auto", "draft") else None
+        self._forced = forced if mode != "off" else None
         self._lazy_model = mode == "auto"
         self._insist = mode == "draft"
-        self._controller = Controller(costs.passes)
-        if self._model is not None:
-            self._model.patience = 0.0 if fixed else PATIENCE
+        self._experience = experience or Experience()
+        self._experience.lookup.begin()
+        self._experience.draft.begin()
+        self._controller = Controller(float("inf") if forecast is None else forecast)
 
     @property
     def drafts(self) -> bool:
         """Anything at all may be drafted."""
-        return self._lookup is not None or self._model is not None
+        return self._lookup is not None or self._model is not None or self._forced is not None
 
-    def begin(self, prompt: Sequence[int]) -> None:
-        """The prompt is known. In `auto` the draft model waits until it is first asked: its prefill may never pay."""
+    @property
+    def listens(self) -> bool:
+        """The target's confidence is of use: a draft model is at hand that nobody insists on."""
+        return self._model is not None and not self._insist and not self._fixed
+
+    def begin(self, prompt: Sequence[int], texts: Sequence[Sequence[int]] = ()) -> None:
+        """The prompt is known; `texts` are looked up besides. In `auto` the draft model waits until it is first asked:
+        its prefill may never pay."""
         if self._lookup is not None:
-            self._lookup.begin(prompt)
+            self._lookup.begin(prompt, texts)
         if self._model is not None:
             self._model.begin(prompt)
             if not self._lazy_model:
@@ -70,15 +124,21 @@ class Strategy:
 
     def propose(self, history: Sequence[int], limit: int, now: float) -> Proposal:
         """At most `limit` tokens to follow `history`; nothing when a plain pass is better, or due for the baseline."""
-        if limit < 1 or not self.drafts or self.costs.plain_wanted(len(history), now):
+        if limit < 1 or not self.drafts:
             return PLAIN
-        return self._propose_fixed(history, min(limit, self._fixed)) if self._fixed else self._choose(history, limit)
+        found = self._lookup.draft(history, limit) if self._lookup is not None else NOTHING
+        if self._forced is not None:
+            found = self._forced.bounded(found)
+        if self.costs.plain_wanted(len(history), now):
+            return Proposal("none", NOTHING, found)
+        return self._propose_fixed(history, limit, found) if self._fixed else self._choose(history, limit, found)
 
-    def _propose_fixed(self, history: Sequence[int], length: int) -> Proposal:
-        if self._lookup is not None:
-            draft = self._lookup.draft(history, length)
-            if draft.tokens:
-                return Proposal("lookup", draft)
+    def _propose_fixed(self, history: Sequence[int], limit: int, found: Draft) -> Proposal:
+        length = min(limit, self._fixed or limit)
+        if self._forced is not None and (forced := self._forced.draft(history, length)).tokens:
+            return Proposal("grammar", forced)
+        if found.tokens:
+            return Proposal("lookup", found.cut(length))
         if self._model is not None:
             behind = self._model.behind(history)
             draft = self._model.draft(history, length)
@@ -86,37 +146,58 @@ class Strategy:
                 return Proposal("draft", draft, behind=behind)
         return PLAIN
 
-    def _choose(self, history: Sequence[int], limit: int) -> Proposal:
+    def _choose(self, history: Sequence[int], limit: int, found: Draft) -> Proposal:
         offers: list[Offer] = []
-        found = NOTHING
-        if self._lookup is not None:
-            found = self._lookup.draft(history, limit)
-            if found.tokens:
-                offers.append(Offer("lookup", len(found.tokens), evidence=found.match_length, ground=found.ground))
+        context = len(history)
+        seen = self._experience
+        if found.tokens:
+            offers.append(Offer("lookup", [seen.lookup.rate(place) for place in found.places]))
+        forced = self._forced.draft(history, limit) if self._forced is not None else NOTHING
+        if self._forced is not None and forced.tokens:
+            offers.append(Offer("grammar", [self._forced.rate] * len(forced.tokens)))
         behind = 0
         if self._model is not None:
             behind = self._model.behind(history)
-            start = self.costs.catching_up(behind, len(history))
-            offers.append(Offer("draft", limit, token_cost=self.costs.draft_token(len(history)), start_cost=start))
-        choice = self._controller.choose(offers, limit, insist=self._insist)
-        offer = offers[choice.offer] if choice else None
-        unused = tuple((o, found.tokens[0]) for o in offers if o.drafter == "lookup" and o is not offer)
-        if choice is None or offer is None:
-            return Proposal("none", NOTHING, None, unused)
+            start = self.costs.catching_up(behind, context)
+            offers.append(Offer("draft", [seen.draft.rate] * limit, self.costs.draft_token(context), start))
+
+        def cost(width: int) -> float:
+            return self.costs.relative(width, context)
+
+        decision = self._controller.choose(offers, limit, cost, insist=self._insist)
+        choice = decision.choice
+        if choice is None:
+            return Proposal("none", NOTHING, found, decision.best)
+        offer = offers[choice.offer]
         if offer.drafter == "lookup":
             # Which tokens lookup proposes depends on the history alone, so cutting them biases nothing.
-            return Proposal("lookup", replace(found, tokens=found.tokens[: choice.length]), offer)
+            return Proposal("lookup", found.cut(choice.length), found, choice, 0, cost(1 + choice.length))
+        if offer.drafter == "grammar":
+            return Proposal("grammar", forced.cut(choice.length), found, choice, 0, cost(1 + choice.length))
         assert self._model is not None
-        draft = self._model.draft(history, choice.length)
-        return Proposal("draft" if draft.tokens else "none", draft, offer, unused, behind)
+        # A draft chosen for its length may turn out to be worth going on with, or not even that length.
+        drawing = Drawing(seen.draft.rate, offer.token_cost, cost, self._controller.pace, limit, self._insist)
+        draft = self._model.draft(history, limit, drawing, seen.draft.of)
+        spent = cost(1 + len(draft.tokens)) + max(1, len(draft.tokens)) * offer.token_cost + offer.start_cost
+        return Proposal("draft" if draft.tokens else "none", draft, found, choice, behind, spent)
 
     def learn(self, proposal: Proposal, judged: int, accepted: int, emitted: Sequence[int]) -> None:
         """The target judged the proposal; `emitted` tokens left the cycle."""
-        if proposal.offer is not None:
-            self._controller.learn(proposal.offer, judged, accepted)
-        for offer, guess in proposal.unused:
-            if emitted:
-                self._controller.learn(offer, 1, int(guess == emitted[0]))
-        self._controller.emitted(len(emitted))
+        seen = self._experience
+        if proposal.drafter == "grammar" and self._forced is not None:
+            self._forced.learn(judged, accepted)
+        if proposal.drafter == "draft":
+            for number, top in enumerate(proposal.draft.tops[:judged]):
+                seen.draft.learn(top, number < accepted)
+        for token, place, said in zip(proposal.found.tokens, proposal.found.places, emitted, strict=False):
+            seen.lookup.learn(place, token == said)
+            if token != said:
+                break
+        drafted = proposal.choice if proposal.spent != 1.0 else None
+        self._controller.learn(drafted, len(emitted), proposal.spent)
         if self._lookup is not None:
             self._lookup.accept(emitted)
+
+    def heard(self, top: float) -> None:
+        """The target gave its latest token this probability, its largest."""
+        self._experience.draft.heard(top)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from localspec.engine.events import Baseline, Cycle, DrafterName, Kind, Stats
+from localspec.engine.controller import Choice
+from localspec.engine.events import Baseline, Cycle, DrafterName, Kind, Source, Stats
 
 
 @dataclass(slots=True)
@@ -40,6 +41,8 @@ class Tally:
         verify_s: float,
         match_length: int,
         now: float,
+        choice: Choice | None = None,
+        source: Source | None = None,
     ) -> Cycle:
         """A cycle ended at `now`; its tokens share its time evenly, as the inter-token latency counts them."""
         began = self.last if self.last is not None else self.first
@@ -54,6 +57,7 @@ class Tally:
         return Cycle(
             self.cycles, drafter, proposed, proposed_text, judged, accepted, emitted,
             draft_s * 1000, verify_s * 1000, match_length,
+            choice.expected if choice else None, choice.gain if choice else None, source,
         )  # fmt: skip
 
     @property

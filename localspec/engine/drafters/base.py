@@ -1,8 +1,8 @@
 """What every drafter is: a small life-cycle. The loop counts and times; a drafter only drafts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from localspec.engine.events import DrafterName
 
@@ -10,21 +10,45 @@ if TYPE_CHECKING:
     from localspec.engine.distribution import Distribution
 
 
-Ground = Literal["match", "resumed", "replaced"]
-"""What a draft rests on: the text before it stood there before; a copy goes on behind an edit, at a token that stands
-there too; the token just written replaces the one that stood there."""
+Ground = Literal["match", "resumed", "replaced", "renamed"]
+"""What a token of a draft rests on: the text before it stood there before; a copy goes on behind an edit, at a token
+that stands there too; the token just written replaces the one that stood there; an edit made once is made again."""
+
+
+class Place(NamedTuple):
+    """What speaks for one token of a lookup draft.
+
+    `copied` tokens right before it (draft tokens counted) stand right before the place it is copied from. Of `seen`
+    earlier places where the same text stood, `same` went on like this.
+    """
+
+    copied: int
+    seen: int = 1
+    same: int = 1
+    ground: Ground = "match"
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Proposed tokens, in order. `probs[i]` is the distribution `tokens[i]` was drawn from; `probs` None means that
     every token was proposed with certainty (argmax, lookup). `match_length` is lookup's matched context, in tokens;
-    `ground` says what the guess rests on: for lookup see `lookup.py`."""
+    `ground` says what the guess rests on, `places[i]` what speaks for `tokens[i]`, and `positions[i]` is the place in
+    the indexed text it was copied from, -1 for none (see `lookup.py`). `tops[i]` is the largest probability a draft
+    model saw before it drew `tokens[i]`."""
 
     tokens: Sequence[int]
     probs: Sequence["Distribution"] | None = None
     match_length: int = 0
     ground: Ground = "match"
+    places: Sequence[Place] = field(default=(), compare=False)
+    positions: Sequence[int] = field(default=(), compare=False)
+    tops: Sequence[float] = field(default=(), compare=False)
+
+    def cut(self, length: int) -> "Draft":
+        """Its first `length` tokens. Only for a draft whose tokens were not drawn: lookup's."""
+        return replace(
+            self, tokens=self.tokens[:length], places=self.places[:length], positions=self.positions[:length]
+        )
 
 
 class Drafter(Protocol):

@@ -1,23 +1,29 @@
 """A draft model: a smaller model of the same vocabulary guesses, its own context kept in step with the target's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from localspec.engine.context import Context
+from localspec.engine.controller import Drawing
 from localspec.engine.distribution import Distribution, Uniform
 from localspec.engine.drafters.base import Draft
 from localspec.engine.events import DrafterName
-from localspec.engine.sampling import Sampler
+from localspec.engine.sampling import Allowed, NothingAllowed, Sampler
+
+if TYPE_CHECKING:
+    from localspec.engine.grammar import Grammar
+
+Sure = Callable[[float], float]
 
 
 class ModelDrafter:
     """Drafts with `context` for a target of `target_vocab` tokens.
 
-    Set `sampler` and `rng` before each answer. A draft ends at an end token.
-    `patience` lets a draft end early: after keeping a token, no further one is drawn once the product of the
-    probabilities the draft gave its own tokens has fallen below it. Nothing drawn is ever taken back.
+    Set `sampler`, `rng` and `grammar`, which bounds what is drawn, before each answer. A draft ends at an end token,
+    and where its `Drawing` says so: before a draw, never after it. Nothing drawn is ever taken back.
     """
 
     name: DrafterName = "draft"
@@ -25,7 +31,7 @@ class ModelDrafter:
     def __init__(self, context: Context, target_vocab: int, sampler: Sampler, rng: Uniform) -> None:
         self.context = context
         self.sampler, self.rng = sampler, rng
-        self.patience = 0.0
+        self.grammar: Grammar | None = None
         self._vocab = min(target_vocab, context.model.vocab_size)
         self._padded = np.full(target_vocab, -np.inf, np.float32) if target_vocab != context.model.vocab_size else None
         self._agreed = 0
@@ -44,31 +50,43 @@ class ModelDrafter:
         """How many tokens of `history` a draft has to read before it can draw; 1 or 2 from one cycle to the next."""
         return len(history) - min(self._agree(history), len(history) - 1)
 
-    def draft(self, history: Sequence[int], limit: int) -> Draft:
+    def draft(self, history: Sequence[int], limit: int, drawing: Drawing | None = None, sure: Sure = float) -> Draft:
+        """At most `limit` tokens; `drawing` may end the draft earlier, told by `sure` how likely a token stands whose
+        largest probability (softmax of the draft's logits) is its argument. These are the draft's `tops`."""
         limit = min(limit, self.context.size - len(history) + 1)
         if limit < 1 or not self._can_hold(history):
             return Draft(())
         row = self._step_to(history)
+        if self.grammar is not None:
+            self.grammar.admit(())
         drawn: list[int] = []
         probs: list[Distribution] = []
+        tops: list[float] = []
         seen = list(history)
-        joint = 1.0
         while True:
             logits = self._target_row(row)
-            law = self.sampler.distribution(logits, seen)
+            top = _top(logits) if drawing is not None else 1.0
+            if drawing is not None and not drawing.draw(sure(top)):
+                break
+            try:
+                law = self.sampler.distribution(logits, seen, self._allowed(len(drawn)))
+            except NothingAllowed:
+                break
             token = law.argmax if law.is_one_hot else law.sample(self.rng)
+            if self.grammar is not None:
+                self.grammar.push(token)
             drawn.append(token)
             seen.append(token)
             probs.append(law)
-            if len(drawn) == limit or token in self._ends:
+            tops.append(top)
+            if len(drawn) == limit or token in self._ends or (drawing is not None and not drawing.go_on()):
                 break
-            if self.patience:
-                joint *= _softmax_at(logits, token) if law.is_one_hot else law.prob(token)
-                if joint < self.patience:
-                    break
             row = self.context.decode([token])[-1]
         certain = all(law.is_one_hot for law in probs)
-        return Draft(drawn, None if certain else probs)
+        return Draft(drawn, None if certain else probs, tops=tops)
+
+    def _allowed(self, place: int) -> Allowed | None:
+        return None if self.grammar is None else self.grammar.allowed(place)
 
     def accept(self, tokens: Sequence[int]) -> None:
         """Nothing to do: the next draft cuts the context back to where it agrees with the history."""
@@ -107,5 +125,5 @@ class ModelDrafter:
         return self._padded
 
 
-def _softmax_at(logits: NDArray[np.float32], token: int) -> float:
-    return float(1.0 / np.exp(logits - logits[token]).sum())
+def _top(logits: NDArray[np.float32]) -> float:
+    return float(1.0 / np.exp(logits - logits.max()).sum())
