@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from localspec.assist import answer_checks, region
 from localspec.assist.answer import find
-from localspec.assist.edit_file import CannotEdit, EditFile
+from localspec.assist.edit_file import CannotEdit as CannotEdit
+from localspec.assist.edit_file import EditFile
 from localspec.assist.edit_job import SAMPLING as SAMPLING
 from localspec.assist.edit_job import Budget as Budget
 from localspec.assist.edit_job import EditJob as EditJob
@@ -60,16 +61,13 @@ def edited(file: EditFile, results: Sequence[EditResult]) -> str:
 
 
 def _without_surroundings(job: EditJob, new: str) -> str:
-    """A model that was asked for a part and answers with the whole text: the part alone, when the text around it is
-    all there."""
+    """A model that was asked for a part and answers with the whole text (which stood in a context file): the part
+    alone, when the text around it is all there."""
     if job.whole:
         return new
     before, _, after = region.cut(lines_of(region.unified(job.file.text)), job.region)
-    before, after = before.strip("\n"), after.strip("\n")
-    text = new.strip("\n")
-    if not (before or after) or len(before) + len(after) > len(text):
-        return new
-    if text.startswith(before) and text.endswith(after):
+    before, after, text = before.strip("\n"), after.strip("\n"), new.strip("\n")
+    if len(before) + len(after) <= len(text) and text.startswith(before) and text.endswith(after):
         return text[len(before) : len(text) - len(after)]
     return new
 

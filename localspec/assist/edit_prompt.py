@@ -48,30 +48,16 @@ def for_whole(instruction: str, name: str, text: str, suffix: str, context: Sequ
     )
 
 
-def for_part(
-    instruction: str,
-    name: str,
-    before: str,
-    text: str,
-    after: str,
-    suffix: str,
-    context: Sequence[Attached],
-) -> str:
-    """The question for a part of a text; `before` and `after` are what stands around it, "" for nothing to show."""
+def for_part(instruction: str, name: str, text: str, suffix: str, context: Sequence[Attached]) -> str:
+    """The question for a part of a text, which alone is shown: a small model that sees what stands around a part
+    answers with that too, changed as well, and nothing in its answer tells the two apart."""
     called = f"the file {name}" if name else "a text"
-    around = []
-    if before:
-        around.append(f"This stands before the part, and stays as it is:\n\n{fenced(before, suffix)}")
-    if after:
-        around.append(f"This stands after the part, and stays as it is:\n\n{fenced(after, suffix)}")
     return "\n\n".join(
         [
             *_context(context),
-            f"A part of {called} is to be changed: {instruction}",
-            *around,
-            f"The part to change:\n\n{fenced(text, suffix)}",
-            f"{instruction}\nAnswer with the complete new text of this part, and of nothing else, in one code block"
-            f"{_fence_word(text)}. Write every line of the part, keep its indentation, and change nothing else.",
+            f"{instruction}\n\nThis part of {called}:\n\n{fenced(text, suffix)}",
+            f"{instruction}\nAnswer with the complete new text of this part in one code block{_fence_word(text)}. "
+            "Write every line of it, keep its indentation, and change nothing else.",
         ]
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from localspec import paths
 from localspec.assist.edit_file import CannotEdit, digest_of
-from localspec.assist.writing import replace_file
+from localspec.assist.writing import check, replace_file
 from localspec.chat.visible import one_line
 
 PER_FILE = 20
@@ -45,7 +45,7 @@ def new_edit() -> str:
     return f"{time.time_ns():020d}"
 
 
-def keep(edit: str, path: Path, before: bytes, after: bytes) -> None:
+def keep(edit: str, path: Path, before: bytes, after: bytes) -> Record:
     """Note that `edit` is about to replace `before` in `path` by `after`. Raises OSError when it cannot be kept."""
     place = folder()
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -55,6 +55,7 @@ def keep(edit: str, path: Path, before: bytes, after: bytes) -> None:
     _write(place / f"{number}.before", before)
     _write(place / f"{number}.json", json.dumps(asdict(record)).encode())
     _bound(place)
+    return record
 
 
 def records() -> list[Record]:
@@ -86,6 +87,14 @@ def restore(record: Record, *, force: bool = False) -> None:
     Raises `CannotEdit` when the file was changed since (unless `force`) or the kept bytes are gone or damaged, and
     `OSError` when the system refuses; the file is then as it was.
     """
+    before, now = ready(record, force=force)
+    replace_file(Path(record.path), now, before)
+    forget(record)
+
+
+def ready(record: Record, *, force: bool = False) -> tuple[bytes, str]:
+    """The content that `restore` brings back and the digest of what it replaces; raises what `restore` would before
+    anything is written."""
     path, name = Path(record.path), one_line(record.path)
     before = bytes_of(record)
     try:
@@ -94,8 +103,8 @@ def restore(record: Record, *, force: bool = False) -> None:
         raise CannotEdit(f"{name} is gone: {folder() / (record.id + '.before')} has its old content") from None
     if now != record.after and not force:
         raise CannotEdit(f"{name} was changed since it was edited: --force brings the old content back all the same")
-    replace_file(path, now, before)
-    forget(record)
+    check(path, now)
+    return before, now
 
 
 def bytes_of(record: Record) -> bytes:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from localspec.chat.looks import look_of, looks_of
 from localspec.chat.session import Session
@@ -72,8 +72,8 @@ def follow(events: Iterable[Event], splitter: Splitter, sink: Sink, status: Stat
 
 
 class TextSink:
-    """The answer as text. On a terminal: coloured, control characters visible, thoughts dim on stderr, figures after
-    it. In a pipe: the text, unchanged."""
+    """The answer as text, to `out` (stdout). On a terminal: coloured, control characters visible, thoughts dim on
+    stderr, figures after it. In a pipe: the text, unchanged."""
 
     def __init__(
         self,
@@ -82,13 +82,15 @@ class TextSink:
         *,
         with_legend: bool = True,
         session: Session | None = None,
+        out: TextIO | None = None,
     ) -> None:
+        self._out = out or sys.stdout
         self._with_legend = with_legend
         self._session = session
         self._painter = render.Painter(mode)
         self._mode = mode
         self._start_line = start_line
-        self._terminal = is_terminal(sys.stdout)
+        self._terminal = is_terminal(self._out)
         self._watched = is_terminal(sys.stderr)
         self._dim = ("\x1b[2m", "\x1b[0m") if takes_escapes(sys.stderr) else ("", "")
         self._visible = VisibleStream()
@@ -138,8 +140,8 @@ class TextSink:
 
     def _write(self, text: str) -> None:
         if text:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            self._out.write(text)
+            self._out.flush()
             self._at_line_start = text.removesuffix("\x1b[0m").endswith("\n")
 
 
