@@ -67,6 +67,11 @@ class Lazy(click.Group):
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with plots.")
 @click.option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Save the report (`bench report FILE`).")
 @click.option("--verbose", is_flag=True, help="A row a prompt too.")
+@click.option(
+    "--peer", "peers", multiple=True, metavar="[NAME=]URL[,URL]",
+    help="Compare with a running llama-server instead; may be repeated, once a setting (docs/benchmarks.md).",
+)  # fmt: skip
+@click.option("--peer-cold", is_flag=True, help="The peers read every prompt anew (cache_prompt: false).")
 @common.json_option
 @click.pass_context
 def bench(ctx: click.Context, /, **given: Any) -> int:
@@ -79,6 +84,11 @@ def bench(ctx: click.Context, /, **given: Any) -> int:
     if ctx.invoked_subcommand is not None:
         _refuse_options(ctx)
         return 0
+    peers, cold = given.pop("peers"), given.pop("peer_cold")
+    if peers:
+        from localspec.cli import bench_peer
+
+        return bench_peer.compare(peers, cold, given)
     from localspec.cli import bench_output, bench_suite
 
     output = bench_output.Output(given.pop("as_json"), given.pop("verbose"), given.pop("save"), given.pop("html"))
