@@ -16,11 +16,13 @@ from localspec.cli.terminal import complain, is_terminal, one_line, takes_escape
 
 COMMANDS = {
     "run": ("localspec.cli.run:run", "Answer one prompt on stdout; piped text is read as input."),
+    "edit": ("localspec.cli.edit:edit", "Change files as told; shows a diff, writes only when wanted."),
     "complete": ("localspec.cli.complete:complete", "Fill in what is missing at a place in a file."),
     "serve": ("localspec.cli.serve:serve", "Serve the model to editors, as an OpenAI-compatible endpoint."),
     "chats": ("localspec.cli.chats:group", "List, search, show and export the chats that were kept."),
     "demo": ("localspec.cli.demo:demo", "Decode one code edit plainly and speculatively, and compare."),
     "bench": ("localspec.cli.bench:bench", "Measure plain decoding and speculation side by side."),
+    "calibrate": ("localspec.cli.calibrate:calibrate", "Measure what passes cost here, and what that means."),
     "models": ("localspec.cli.models:group", "List, fetch, check and find model files."),
     "doctor": ("localspec.cli.doctor:doctor", "Check what this installation needs."),
     "config": ("localspec.cli.config:config", "Show or change settings, and where everything lies."),
