@@ -1,7 +1,6 @@
 """The application: which endpoint answers which path, behind the guard."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -10,18 +9,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
+from localspec.chat.errors import TemplateError
+from localspec.engine.errors import EngineError
 from localspec.server import errors, private
+from localspec.server.asking import Limits
 from localspec.server.desk import Desk
+from localspec.server.flow import Stalled
 from localspec.server.guard import Guard, Policy
+from localspec.server.sending import ClientGone
 from localspec.server.turns import Full
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`max_body` in bytes; `timeout_s` of a whole request, waiting included."""
-
-    max_body: int = 4 << 20
-    timeout_s: float = 600.0
 
 
 def build(
@@ -35,11 +31,15 @@ def build(
     """All endpoints; without `public` only those that this program's own commands use."""
     found: list[BaseRoute] = [Route("/health", _health(desk)), *private.routes(desk)]
     if public:
-        found += [Route("/metrics", _metrics(desk))]
+        from localspec.server import llama_api, openai_api
+
+        limits = limits or Limits()
+        found += [Route("/metrics", _metrics(desk)), *openai_api.routes(desk, limits), *llama_api.routes(desk, limits)]
     app = Starlette(
         routes=found,
         exception_handlers={
-            errors.ApiError: _refused, HTTPException: _http, Exception: _refused, Full: _refused,
+            HTTPException: _http, ClientGone: _gone, errors.ApiError: _refused, Full: _refused, Stalled: _refused,
+            EngineError: _refused, TemplateError: _refused, Exception: _refused,
         },
     )  # fmt: skip
     return Guard(_Named(app, found), policy, log, desk.metrics.request)
@@ -83,3 +83,8 @@ async def _refused(_request: Request, error: Exception) -> Response:
 async def _http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return errors.ApiError(error.status_code, error.detail).response()
+
+
+async def _gone(_request: Request, _error: Exception) -> Response:
+    # Nobody reads it; it is for the log and the counts.
+    return Response(status_code=499)

@@ -16,6 +16,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from localspec.engine.wire import one_line
+from localspec.server import errors
 from localspec.server.errors import ApiError
 
 PRIVATE = "/localspec/"
@@ -82,6 +84,10 @@ class Guard:
                 await Response(status_code=204)(scope, receive, watched)
             else:
                 await self._app(scope, receive, watched)
+        except Exception as error:
+            if not status:
+                await errors.of(error).response()(scope, receive, watched)
+            scope["localspec.note"] = f"{type(error).__name__}: {one_line(error)}"
         finally:
             route = scope.get("localspec.route", "other")
             self._count(route, status)

@@ -1,6 +1,7 @@
 """The sockets, and the loop that serves them: in this thread until a signal comes, or in one of its own."""
 
 import asyncio
+import logging
 import signal
 import socket
 import threading
@@ -12,14 +13,17 @@ from localspec.server.desk import Desk
 from localspec.server.flow import STALL_S
 from localspec.server.guard import Guard
 
-LAST_WORDS_S = 0.5
+LAST_WORDS_S = 0.3
 """For cancelled answers to tell their clients so before the connections are cut: Ctrl+C ends it all in a second."""
 
 CONNECTIONS = 256
 
+ENDS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
+"""Signals by which a person, a service manager or a closing terminal ends a server."""
+
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises OSError."""
+    """A socket that is bound but takes no connections yet; port 0 takes a free one. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -28,7 +32,6 @@ def bind(host: str, port: int) -> socket.socket:
             # A client that never reads again is dropped by the kernel, with what was to be sent to it.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(STALL_S * 1000))
         listener.bind((host, port))
-        listener.listen(128)
     except BaseException:
         listener.close()
         raise
@@ -39,6 +42,10 @@ class Listener(uvicorn.Server):
     """Serves `app` on a socket of `bind`."""
 
     def __init__(self, app: Guard, listener: socket.socket, desk: Desk) -> None:
+        # Its words would stand between ours, or on the app's screen; faults are in the guard's lines.
+        logger = logging.getLogger("uvicorn")
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
         super().__init__(
             uvicorn.Config(
                 app,
@@ -62,8 +69,8 @@ class Listener(uvicorn.Server):
         return int(self._listener.getsockname()[1])
 
     def serve_here(self, on_up: Callable[[], object]) -> None:
-        """Until SIGINT or SIGTERM, which end it in order. In the main thread."""
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        """Until one of `ENDS` comes, which end it in order. In the main thread."""
+        before = {number: signal.signal(number, self.handle_exit) for number in ENDS}
         try:
             asyncio.run(self._serve_and_tell(on_up))
         finally:

@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from starlette.requests import Request as Http
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from localspec.engine.events import Event
+from localspec.engine.events import Event, Finished
 from localspec.server import errors
 from localspec.server.flow import STALL_S, Flow
 
@@ -21,15 +22,12 @@ class ClientGone(Exception):
 
 
 @asynccontextmanager
-async def while_there(receive: Receive, flow: Flow) -> AsyncIterator[None]:
-    """Cancels the answer when the client leaves; the body must have been read. Raises `ClientGone` then."""
-    gone = False
+async def watching(receive: Receive, flow: Flow) -> AsyncIterator[None]:
+    """Closes the answer's flow when the client leaves. The request's body must have been read."""
 
     async def watch() -> None:
-        nonlocal gone
         while (await receive())["type"] != "http.disconnect":
             pass
-        gone = True
         flow.close()
 
     watcher = asyncio.create_task(watch())
@@ -37,18 +35,47 @@ async def while_there(receive: Receive, flow: Flow) -> AsyncIterator[None]:
         yield
     finally:
         watcher.cancel()
-        flow.close()
         with suppress(asyncio.CancelledError):
             await watcher
-    if gone:
+
+
+async def opened(request: Http, flow: Flow) -> tuple[list[Event], AsyncIterator[list[Event]]]:
+    """The first events, and an iterator for the others: what is refused is refused before any of it is sent.
+
+    Raises the engine's error, and `ClientGone`.
+    """
+    batches = flow.batches(PATIENCE_S)
+    try:
+        async with watching(request.receive, flow):
+            async for batch in batches:
+                if batch:
+                    return batch, batches
+    except BaseException:
+        flow.close()
+        raise
+    raise ClientGone
+
+
+async def whole(request: Http, flow: Flow, take: Callable[[list[Event]], object]) -> Finished:
+    """Gives every event to `take` and returns the last one. Raises the engine's error, and `ClientGone`."""
+    last: Finished | None = None
+    try:
+        async with watching(request.receive, flow):
+            async for batch in flow.batches(PATIENCE_S):
+                take(batch)
+                last = next((event for event in batch if isinstance(event, Finished)), last)
+    finally:
+        flow.close()
+    if last is None:
         raise ClientGone
+    return last
 
 
 class Lines(Response):
     """A stream of byte lines made of an answer's events.
 
-    `begin` has the events that came before the status was known, `write` makes lines of a batch, `fail` of an error in
-    the middle, `idle` is sent when nothing happens.
+    `begin` has the events that came already, `write` makes lines of a batch, `fail` of an error in the middle; `idle`
+    is sent when nothing happens.
     """
 
     def __init__(
@@ -70,14 +97,19 @@ class Lines(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start: Message = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        with suppress(ClientGone):
-            async with while_there(receive, self._flow):
+        try:
+            async with watching(receive, self._flow):
                 await send(start)
                 try:
                     await self._body(send)
                 except errors.ApiError as error:
                     await _sent(send, self._fail(error))
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            # The client does not read: what would be said to it would not be read either.
+            note(scope, "the client stopped reading")
+        finally:
+            self._flow.close()
 
     async def _body(self, send: Send) -> None:
         try:
@@ -86,8 +118,7 @@ class Lines(Response):
             async for batch in self._batches:
                 if lines := b"".join(self._write(batch)) if batch else self._idle:
                     await _sent(send, lines)
-        except (TimeoutError, OSError):
-            # The client does not read: what would be said to it would not be read either.
+        except TimeoutError:
             raise
         except Exception as error:
             raise errors.of(error) from error

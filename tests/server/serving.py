@@ -12,7 +12,8 @@ from typing import Any
 from localspec.chat.settings import Settings
 from localspec.engine.requests import EngineConfig, EngineInfo
 from localspec.server import embedded
-from localspec.server.app import Limits, build
+from localspec.server.app import build
+from localspec.server.asking import Limits
 from localspec.server.desk import Desk, Loaded
 from localspec.server.guard import Policy
 from localspec.server.listen import Listener, bind
