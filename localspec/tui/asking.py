@@ -7,6 +7,7 @@ from pathlib import Path
 from localspec.chat.attach import mentions, read, sources_in, with_files
 from localspec.chat.budget import Budget, fit, room_wanted
 from localspec.chat.pairing import Choice
+from localspec.chat.session import Use
 from localspec.chat.settings import Settings
 from localspec.chat.splitting import Splitter
 from localspec.chat.talk import Talk
@@ -27,6 +28,7 @@ class Ready:
     request: Request
     splitter: Splitter
     budget: Budget
+    use: Use = "chat"
 
 
 def with_attachments(text: str, folder: Path) -> str:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from localspec.chat.attach import CannotAttach, mentions
 from localspec.chat.errors import HistoryError, TemplateError, reason_of
 from localspec.chat.history import History
-from localspec.chat.session import Live, Session
+from localspec.chat.session import Live, Session, Use
 from localspec.chat.splitting import Part
 from localspec.chat.talk import Talk
 from localspec.chat.turns import Turn
 from localspec.engine.errors import EngineError
 from localspec.engine.events import Cycle, Finished, Notice, Started
 from localspec.tui.asking import Ready, prepare, sizes, with_attachments
+from localspec.tui.commands import Edit, parse
+from localspec.tui.editing import Editing
 from localspec.tui.engine import Arrived, Broken, EngineState
 from localspec.tui.widgets.prompt import Prompt
 from localspec.tui.widgets.transcript import Transcript
@@ -43,8 +45,10 @@ class ChatDesk:
         self.live = Live()
         self.answer: Turn | None = None
         self.editing: Turn | None = None
+        self.assist = Editing(self, screen)
+        self.preparing = False
+        self._use: Use = "chat"
         self._waiting = ""
-        self._preparing = False
         self._sure: tuple[str, int] | None = None
         self._problem: str | None = None
         self._seen: EngineState | None = None
@@ -67,6 +71,9 @@ class ChatDesk:
             self._screen.say("The model is loading: this is sent when it is there. Esc takes it back.")
             return
         edited = self.editing
+        if (command := parse(text)) is not None:
+            self.assist.do(command, text, edited)
+            return
 
         def say(talk: Talk) -> Turn | None:
             full = with_attachments(text, Path.cwd())
@@ -76,6 +83,10 @@ class ChatDesk:
 
     def regenerate(self) -> None:
         """Another answer to the last question."""
+        last = next((turn for turn in reversed(self.talk.turns) if turn.role == "user"), None)
+        if last is not None and isinstance(command := parse(last.text), Edit) and command.complete:
+            self.assist.do(command, last.text, last)
+            return
         self._prepare("another answer", Talk.regenerate)
 
     def go_on(self) -> None:
@@ -83,11 +94,14 @@ class ChatDesk:
         if self.talk.resumable() is None:
             self._screen.say("The last answer came to its end: there is nothing to go on with.")
             return
+        if len(self.talk.turns) > 1 and isinstance(parse(self.talk.turns[-2].text), Edit):
+            self._screen.say("Half an edit cannot be gone on with: Ctrl+R asks for it again.")
+            return
         self._prepare("go on", Talk.resumable)
 
     def edit(self, turn: Turn | None) -> None:
         """An earlier question into the box."""
-        if turn is None or not self._idle():
+        if turn is None or not self.idle():
             return
         self.editing = turn
         prompt = self._screen.query_one(Prompt)
@@ -95,10 +109,10 @@ class ChatDesk:
         prompt.focus()
         self._screen.say("Enter sends this in place of the old question, which stays in the history. Esc leaves it.")
 
-    def _idle(self) -> bool:
+    def idle(self) -> bool:
         """Whether something can be asked now; says why not."""
         state = self._home.engine
-        if state.phase == "ready" and not self._preparing:
+        if state.phase == "ready" and not self.preparing:
             return True
         words = {
             "answering": "An answer is being made: Esc stops it.",
@@ -113,9 +127,9 @@ class ChatDesk:
         """Works out the request in a thread: files are read and tokens counted there."""
         state = self._home.engine
         info, choice = state.info, state.choice
-        if not self._idle() or info is None or choice is None:
+        if not self.idle() or info is None or choice is None:
             return
-        self._preparing = True
+        self.preparing = True
         settings, keeper, talk = self._home.settings, self._home.keeper, self.talk.copy()
 
         def work() -> None:
@@ -132,7 +146,7 @@ class ChatDesk:
         self._screen.run_worker(work, thread=True, group="prepare")
 
     def _prepared(self, what: str, ready: "Ready | str | None") -> None:
-        self._preparing = False
+        self.preparing = False
         if ready is None:
             return
         if isinstance(ready, str):
@@ -146,15 +160,16 @@ class ChatDesk:
             self._sure = (what, budget.dropped)
             self._screen.say(f"{budget.words()} The same key again sends it so.", "warning")
             return
-        self._ask(ready, from_prompt=self._screen.query_one(Prompt).exact == what)
+        self.ask(ready, from_prompt=self._screen.query_one(Prompt).exact == what)
 
-    def _ask(self, ready: Ready, *, from_prompt: bool) -> None:
+    def ask(self, ready: Ready, *, from_prompt: bool) -> None:
+        """Asks the engine what has been prepared."""
         info = self._home.engine.info
         if info is None or not self._home.engine.can_answer:
-            self._idle()
+            self.idle()
             return
         self._sure, self._waiting, self.editing = None, "", None
-        self.talk, self.answer = ready.talk, ready.answer
+        self.talk, self.answer, self._use = ready.talk, ready.answer, ready.use
         if self._home.engine.choice is not None:
             self.talk.model = self._home.engine.choice.again
         self.live = Live(before=self.live.stats or self.live.before)
@@ -171,6 +186,10 @@ class ChatDesk:
         """Ends the answer being made, or what waits to be asked or edited; whether there was any."""
         if self._home.engine.phase == "answering":
             self._home.keeper.cancel()
+            return True
+        if self.assist.running:
+            # Between two of its questions.
+            self.assist.drop()
             return True
         if self._waiting or self.editing is not None or self._sure is not None:
             if self.editing is not None:
@@ -206,6 +225,7 @@ class ChatDesk:
 
     def _switch(self, talk: Talk) -> None:
         self.stop()
+        self.assist.drop()
         # What still comes of the old answer goes into the history, not onto this screen.
         self.answer = None
         self._home.caches.opened(talk.chat_id)
@@ -231,6 +251,7 @@ class ChatDesk:
         if state.phase == "ready" and self._waiting:
             text, self._waiting = self._waiting, ""
             self.send(text)
+        self.assist.go_on()
         self._screen.show_live()
 
     def _told(self, notes: Sequence[str]) -> None:
@@ -271,18 +292,23 @@ class ChatDesk:
             case Cycle():
                 self.session.cycle(event)
             case Finished():
-                self.session.finished(event.stats)
-                self._home.caches.answered(self.talk.chat_id, event.stats.prompt_tokens + event.stats.tokens)
+                self.session.finished(event.stats, self._use)
+                kept = event.stats.prompt_tokens + event.stats.tokens
+                # After an edit the engine's caches hold its question, which is no part of the chat's next prompt.
+                self._home.caches.answered(self.talk.chat_id if self._use == "chat" else None, kept)
                 self._screen.query_one(Transcript).changed(answer)
                 self._screen.show_session()
                 self.answer = None
-                if event.reason == "cancelled":
+                if self.assist.running:
+                    self.assist.answered(answer, event.reason)
+                elif event.reason == "cancelled":
                     self._screen.say("Stopped. Ctrl+G goes on from here.")
 
     def _broken(self, event: Broken) -> None:
         """The answer ended with an error: what there is of it stays; a question nobody began to answer goes back."""
         answer, self.answer = self.answer, None
         assert answer is not None
+        self.assist.drop()
         if answer.started is None and not answer.parts:
             text = self.talk.take_back()
             self._screen.show_turns(self.talk.turns)

@@ -20,6 +20,7 @@ MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
 PLACES = (
     ("Everywhere", "localspec.tui.app", "LocalspecApp"),
     ("Chat", "localspec.tui.screens.chat", "ChatScreen"),
+    ("Changes", "localspec.tui.screens.changes", "ChangesScreen"),
     ("Models", "localspec.tui.screens.menu", "MenuScreen"),
     ("History", "localspec.tui.screens.history", "HistoryScreen"),
     ("Settings", "localspec.tui.screens.settings", "SettingsScreen"),

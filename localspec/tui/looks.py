@@ -13,6 +13,7 @@ from textual.style import Style
 from textual.theme import Theme
 
 from localspec.chat.looks import MARKS, NAMES, Look
+from localspec.tui import themes
 
 STYLES: dict[str, str] = {
     "lookup": "bold $look-lookup",
@@ -24,9 +25,24 @@ STYLES: dict[str, str] = {
 }
 """Of the looks, and of guesses the target rejected."""
 
+DIFF: dict[str, str] = {
+    "+": "bold $look-lookup",
+    "-": "$look-rejected",
+    " ": "$foreground",
+    "off": "$diff-off",
+    "head": "bold $look-bonus",
+    "number": "$diff-off",
+}
+"""Of a diff's lines: added, taken away, kept, part of a change that is not accepted; a change's heading, and line
+numbers. The colours are those of the looks, because they can be read in every theme."""
 
-MUTED = 0.32
-"""How far muted text goes towards the background: it keeps a contrast of 4.5:1 in the app's own themes."""
+CODE_THEMES = {
+    (False, True): "github-dark",
+    (False, False): "xcode",
+    (True, True): "ansi_dark",
+    (True, False): "ansi_light",
+}
+"""How code in rendered Markdown is highlighted, by (few colours, dark)."""
 
 
 def rich_style(name: str, theme_variables: dict[str, str]) -> RichStyle:
@@ -39,7 +55,7 @@ def muted(theme: Theme, theme_variables: dict[str, str]) -> RichStyle:
     if theme.ansi:
         return RichStyle(dim=True)
     foreground, background = (Color.parse(theme_variables[name]) for name in ("foreground", "background"))
-    return RichStyle.from_color(foreground.blend(background, MUTED).rich_color)
+    return RichStyle.from_color(foreground.blend(background, themes.MUTED).rich_color)
 
 
 def legend(looks: Iterable[Look], *, marks: bool = False, short: bool = False) -> Content:

@@ -14,6 +14,9 @@ from localspec.chat.settings import DEFAULT_THEME
 CONTRAST = 4.5
 """WCAG AA for text: what every look must reach on every ground text can stand on."""
 
+MUTED = 0.32
+"""How far muted text goes towards the background: it keeps a contrast of 4.5:1 in the app's own themes."""
+
 DARK = Theme(
     name=DEFAULT_THEME,
     primary="#7aa2f7",
@@ -106,6 +109,7 @@ _ANSI_DARK = {
     "look-bonus": "ansi_bright_yellow",
     "look-plain": "ansi_default",
     "look-rejected": "ansi_bright_red",
+    "diff-off": "ansi_default",
 }
 _ANSI_LIGHT = {
     "look-lookup": "ansi_blue",
@@ -114,6 +118,7 @@ _ANSI_LIGHT = {
     "look-bonus": "ansi_magenta",
     "look-plain": "ansi_default",
     "look-rejected": "ansi_red",
+    "diff-off": "ansi_default",
 }
 """Green, cyan and yellow are too pale on light terminals, and bright blue too dark on some dark ones: where two looks
 share a hue their attributes differ."""
@@ -141,6 +146,7 @@ def variables(theme: Theme) -> dict[str, str]:
     wanted = {name: Color.parse(theme.variables.get(name, own.variables[name])) for name in LOOKS}
     if theme not in OWN:
         wanted["look-plain"] = foreground
+    wanted["diff-off"] = foreground.blend(Color.parse(_colours(theme.name)["background"]), MUTED)
     return {name: _readable(colour, foreground, theme).hex for name, colour in wanted.items()}
 
 

@@ -22,6 +22,7 @@ from localspec.tui.engine import EngineState
 from localspec.tui.recall import Recall
 from localspec.tui.screens.base import stands
 from localspec.tui.screens.chat_actions import ChatActions
+from localspec.tui.screens.edit_actions import EditActions
 from localspec.tui.widgets.completions import Completions
 from localspec.tui.widgets.findbar import FindBar
 from localspec.tui.widgets.livebar import LiveBar, meter
@@ -40,14 +41,15 @@ PANEL_FROM = 110
 """Columns from which the side panel has room beside readable lines."""
 
 WELCOME = (
-    "Ask something, or attach a file with @path.",
+    "Ask something, attach a file with @path,",
+    "or change one: /edit FILE INSTRUCTION.",
     "",
     "Every token is coloured by where it came from:",
     "guesses that were right cost no pass of their own.",
 )
 
 
-class ChatScreen(ChatActions, Screen[None]):
+class ChatScreen(ChatActions, EditActions, Screen[None]):
     """One chat with the engine."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -56,6 +58,7 @@ class ChatScreen(ChatActions, Screen[None]):
         Binding("ctrl+n", "new_chat", "New", id="chat.new", priority=True),
         Binding("ctrl+r", "regenerate", "Another answer", id="chat.regenerate", show=False, priority=True),
         Binding("ctrl+g", "go_on", "Go on", id="chat.go_on", show=False, priority=True),
+        Binding("ctrl+t", "edit_file", "Change a file (/edit)", id="chat.edit_file", show=False, priority=True),
         Binding("ctrl+f", "find", "Find", id="chat.find", show=False, priority=True),
         Binding("ctrl+l", "markdown", "Markdown / tokens", id="chat.markdown", show=False, priority=True),
         Binding("f2", "panel", "Panel", id="chat.panel"),

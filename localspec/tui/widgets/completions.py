@@ -1,4 +1,4 @@
-"""Paths that complete what stands behind an `@` in the prompt, in a list above it."""
+"""Commands, and paths that complete what stands behind an `@` or `/edit` in the prompt, in a list above it."""
 
 import os
 import re
@@ -8,12 +8,15 @@ from textual.content import Content
 from textual.widgets import Static
 
 from localspec.chat.visible import one_line
+from localspec.tui.commands import COMPLETED as COMMANDS
 
 MOST = 200
 """Entries of a folder that are looked at: enough to complete, quick on a slow disk."""
 
 SHOWN = 6
 
+_COMMAND = re.compile(r"/[a-z]*$")
+_FILE = re.compile(r"\s*/(?:edit|undo)\s+@?(\"[^\"\n]*|[^\s\":]*)$")
 _MENTION = re.compile(r"(?:^|\s)@(\"[^\"\n]*|[^\s\"]*)$")
 
 
@@ -21,6 +24,28 @@ def mention_before(text: str) -> str | None:
     """What stands between `@` and the cursor (the opening quote included); None when the word is no mention."""
     match = _MENTION.search(text)
     return match.group(1) if match else None
+
+
+def begun(before: str, *, first: bool) -> str | None:
+    """The word before the cursor that can be completed, out of its line up to there; None when there is none. On the
+    `first` line it may be a command or a command's file."""
+    if first and _COMMAND.fullmatch(before):
+        return before
+    if first and (match := _FILE.match(before)):
+        return match.group(1)
+    return mention_before(before)
+
+
+def completing(before: str, folder: Path, *, first: bool) -> list[str]:
+    """What the word before the cursor can become."""
+    typed = begun(before, first=first)
+    if typed is None:
+        return []
+    if first and _COMMAND.fullmatch(before):
+        found = [name for name in COMMANDS if name.startswith(before)]
+    else:
+        found = candidates(typed, folder)
+    return [] if found == [typed] else found
 
 
 def candidates(typed: str, folder: Path) -> list[str]:
@@ -72,10 +97,9 @@ class Completions(Static):
     def first(self) -> str | None:
         return self._found[0] if self._found else None
 
-    def look(self, typed: str | None, folder: Path) -> None:
-        """Shows what completes `typed`; nothing when that is the whole name already."""
-        found = candidates(typed, folder) if typed is not None else []
-        self._found = [] if found == [typed] else found
+    def look(self, before: str, folder: Path, *, first: bool) -> None:
+        """Shows what completes the word at the end of `before`; nothing when that is the whole name already."""
+        self._found = completing(before, folder, first=first)
         self._at = None
         self._draw()
 

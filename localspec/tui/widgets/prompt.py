@@ -11,7 +11,7 @@ from textual.widgets import TextArea
 
 from localspec.tui.pastes import Pastes, as_sent
 from localspec.tui.recall import Recall
-from localspec.tui.widgets.completions import Completions, mention_before
+from localspec.tui.widgets.completions import Completions, begun
 
 
 class Prompt(TextArea):
@@ -60,6 +60,12 @@ class Prompt(TextArea):
         self.pastes.clear()
         self.load_text(self.pastes.shown(text, "text"))
         self.move_cursor(self.document.end)
+
+    def put(self, text: str) -> None:
+        """Puts a text in at the cursor, as a paste would."""
+        if result := self._replace_via_keyboard(self.pastes.shown(text, "text"), *self.selection):
+            self.move_cursor(result.end_location)
+        self.focus()
 
     def taken(self) -> None:
         """The text was sent: the box is empty, and the arrow keys find it again."""
@@ -120,15 +126,15 @@ class Prompt(TextArea):
             self.move_cursor(result.end_location)
             self.focus()
 
-    # -- completing @path --------------------------------------------------------------------------------------------
+    # -- completing commands and paths -------------------------------------------------------------------------------
 
     def on_text_area_changed(self) -> None:
         row, column = self.cursor_location
-        self._completions.look(mention_before(self.document.get_line(row)[:column]), Path.cwd())
+        self._completions.look(self.document.get_line(row)[:column], Path.cwd(), first=row == 0)
 
     def _complete(self) -> None:
         row, column = self.cursor_location
-        typed = mention_before(self.document.get_line(row)[:column])
+        typed = begun(self.document.get_line(row)[:column], first=row == 0)
         chosen = self._completions.chosen or self._completions.first
         if typed is None or chosen is None:
             return

@@ -34,15 +34,6 @@ STYLES = {
 }
 
 
-CODE_THEMES = {
-    (False, True): "github-dark",
-    (False, False): "xcode",
-    (True, True): "ansi_dark",
-    (True, False): "ansi_light",
-}
-"""How code in rendered Markdown is highlighted, by (few colours, dark)."""
-
-
 class Transcript(ScrollView, can_focus=True):
     """Blocks of lines. Follows the end while it is in view; scrolling up stops that, scrolling down to it resumes."""
 
@@ -72,6 +63,10 @@ class Transcript(ScrollView, can_focus=True):
         Binding("g", "screen.go_on", "Go on", id="transcript.go_on", show=False),
         Binding("y", "screen.copy_answer", "Copy", id="transcript.copy"),
         Binding("c", "screen.copy_code", "Code", id="transcript.copy_code"),
+        Binding("p", "screen.use_code", "Into the prompt", id="transcript.use_code", show=False),
+        Binding("E", "screen.edit_code", "Change it in its file", id="transcript.edit_code", show=False),
+        Binding("d", "screen.changes", "Changes of the last edit", id="transcript.changes", show=False),
+        Binding("u", "screen.undo_edit", "Undo the last edit", id="transcript.undo_edit", show=False),
         Binding("Y", "screen.copy_chat", "Copy the chat", id="transcript.copy_chat", show=False),
         Binding("slash", "screen.find", "Find", id="transcript.find", show=False),
     ]
@@ -141,7 +136,7 @@ class Transcript(ScrollView, can_focus=True):
         self._styles |= {"muted": muted, "thought": muted, "who": muted + RichStyle(bold=True)}
         self._base = self.rich_style
         theme = self.app.current_theme
-        code_theme = CODE_THEMES[(theme.ansi, theme.dark)]
+        code_theme = looks.CODE_THEMES[(theme.ansi, theme.dark)]
         width = max(1, min(MAX_WIDTH, self.scrollable_content_region.width - GUTTER))
         self._drawing = Drawing(width, self._styles, self.marks, code_theme)
         for block in self.blocks:
@@ -243,6 +238,13 @@ class Transcript(ScrollView, can_focus=True):
         if not self.blocks:
             return None
         return self.blocks[self._cursor.block] if self._cursor.block is not None else self.blocks[-1]
+
+    @property
+    def pointed(self) -> tuple[Turn, int] | None:
+        """The token under the cursor: its answer, and its number there."""
+        block, place = self.current, self._cursor.place
+        found = block.part(place) if block is not None and place is not None else None
+        return (block.turn, found[0]) if block is not None and found is not None else None
 
     def action_turn(self, step: int) -> None:
         """To the message before or after."""

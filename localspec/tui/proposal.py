@@ -1,0 +1,92 @@
+"""The changes a model proposes for a file: which of them are accepted, written, and taken back. No screen here.
+
+Methods that touch the disk are for threads.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from localspec.assist import diff, edit, undo
+from localspec.assist.diff import Hunk
+from localspec.assist.edit_file import CannotEdit, EditFile, digest_of
+from localspec.assist.edit_job import EditResult
+from localspec.assist.writing import replace_file
+from localspec.chat.visible import one_line
+
+
+class ChangedSince(CannotEdit):
+    """The file that an edit is to be taken back from was changed after it."""
+
+
+class Proposal:
+    """`hunks` turn `file` into what the answer says; `chosen` are the numbers of those that are accepted, all at first.
+    `written` is how many changes stand in the file now, None while it is as it was."""
+
+    def __init__(self, file: EditFile, hunks: Sequence[Hunk]) -> None:
+        self.file = file
+        self.hunks = list(hunks)
+        self.chosen = set(range(len(self.hunks)))
+        self.written: int | None = None
+
+    @classmethod
+    def of(cls, file: EditFile, results: Sequence[EditResult]) -> "Proposal":
+        """What answers to all the questions about `file` come to. Raises `CannotEdit`."""
+        return cls(file, diff.hunks(file.text, edit.edited(file, results)))
+
+    def toggle(self, number: int) -> None:
+        """Accepts a change, or does not."""
+        self.chosen ^= {number}
+
+    def choose(self, *, everything: bool) -> None:
+        """Accepts all changes, or none."""
+        self.chosen = set(range(len(self.hunks))) if everything else set()
+
+    @property
+    def text(self) -> str:
+        """The file's text with the accepted changes."""
+        return diff.apply(self.file.text, [self.hunks[number] for number in sorted(self.chosen)])
+
+    def write(self) -> None:
+        """The accepted changes into the file, and what they replace where `undo` finds it.
+
+        Raises `CannotEdit` when the file is not what it was when it was read, or may not be written, and `OSError`; the
+        file is then as it was.
+        """
+        path, new = self._path, self.file.encoded(self.text)
+        undo.keep(undo.new_edit(), path, self.file.data, new)
+        replace_file(path, self.file.digest, new)
+        self.written = len(self.chosen)
+
+    def undo(self) -> None:
+        """Brings the file's old content back. Raises `CannotEdit` when the file was changed since, and `OSError`."""
+        (record,) = undo.last([self._path])
+        undo.restore(record)
+        self.written = None
+
+    @property
+    def _path(self) -> Path:
+        assert self.file.path is not None
+        return self.file.path
+
+
+def undo_last(file: Path | None, *, force: bool = False) -> str:
+    """Brings back what the last edit replaced (of `file`, None: of all); says what was done.
+
+    Raises `ChangedSince` when a file was changed after the edit, unless `force`, `CannotEdit` and `OSError`.
+    """
+    records = undo.last([file] if file is not None else [])
+    for record in records:
+        if not force and _changed_since(record):
+            raise ChangedSince(f"{one_line(record.path)} was changed since it was edited")
+    for record in records:
+        undo.restore(record, force=force)
+    names = " and ".join(Path(record.path).name for record in records)
+    return f"{names} {'is' if len(records) == 1 else 'are'} as before the edit."
+
+
+def _changed_since(record: undo.Record) -> bool:
+    try:
+        return digest_of(Path(record.path).read_bytes()) != record.after
+    except OSError:
+        # What is wrong with the file is said when it is written.
+        return False
