@@ -30,7 +30,7 @@ def speedup(categories: Sequence[Prompts]) -> float | None:
 
 
 def interval(categories: Sequence[Prompts], *, seed: int = 0, draws: int = DRAWS) -> tuple[float, float] | None:
-    """The bootstrap interval (percentiles, `LEVEL`) of `speedup`; None of fewer than two ratios.
+    """The bootstrap interval (percentiles, `LEVEL`) of `speedup`; None where nothing was measured twice.
 
     Rounds are drawn anew within their prompt, prompts within their category; the categories are what was asked for,
     and stay. A single prompt stands for itself alone: its interval knows of rounds, not of other prompts.
@@ -38,7 +38,7 @@ def interval(categories: Sequence[Prompts], *, seed: int = 0, draws: int = DRAWS
     Source: B. Efron, R. Tibshirani, An Introduction to the Bootstrap (1993), chapters 8 and 13.
     """
     known = [found for prompts in categories if (found := [np.log(rounds) for rounds in prompts if len(rounds)])]
-    if sum(len(rounds) for prompts in known for rounds in prompts) < 2:
+    if all(len(prompts) == 1 == len(prompts[0]) for prompts in known):
         return None
     rng = np.random.default_rng(seed)
     logs = np.zeros(draws)

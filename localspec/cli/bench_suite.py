@@ -1,6 +1,6 @@
 """What `localspec bench` does without a sub-command: the paired comparison over the workload."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +23,10 @@ from localspec.engine.errors import EngineError
 from localspec.engine.requests import EngineInfo, Speculate
 
 WAYS: tuple[Speculate, ...] = ("auto", "lookup", "draft")
+
+
+CALIBRATE_S = 30.0
+"""Enough for the widths that matter at a short and a long context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
     measured = Measured()
     try:
         with common.Bar() as bar, Interrupts(client.cancel) as interrupts:
+            if curve is None:
+                _calibrate(client, bar, lambda: interrupts.hit)
             _announce(plan, choice, client)
             setting = suite.Setting(client, common.prompting_for(info), lambda: interrupts.hit, bar.show)
             suite.measure(measured, plan, setting)
@@ -90,8 +96,7 @@ def _ways(wishes: Wishes, values: dict[str, Any]) -> list[tuple[Speculate, int |
 
 def _announce(plan: Plan, choice: Choice, client: Any) -> None:
     """How long it will take, before it begins."""
-    costs = getattr(client, "costs", lambda: None)()
-    known = [ms for ms in costs.plain_ms if ms is not None] if costs else []
+    known = [ms for ms in client.costs().plain_ms if ms is not None]
     plain_s = max(known) / 1000 if known else suite.plain_seconds(Path(choice.config.target))
     files = [Path(file) for file in (choice.config.target, choice.config.draft) if file]
     memory = sum(file.stat().st_size for file in files) / 1e9
@@ -104,16 +109,27 @@ def _announce(plan: Plan, choice: Choice, client: Any) -> None:
 def duration(seconds: float) -> str:
     """Seconds, roughly, in words."""
     if seconds < 90:
-        return f"{max(1, round(seconds))} seconds"
+        return f"{max(2, round(seconds))} seconds"
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _calibrate(client: Any, bar: common.Bar, stopped: Callable[[], bool]) -> None:
+    """The cost of passes, once for this machine and these files: virtual time is priced by it."""
+    if stopped() or any(client.costs().samples[1:]):
+        return
+    try:
+        client.calibrate(CALIBRATE_S, lambda done: bar.show(int(100 * done), 100, "measuring what a pass costs here"))
+    except EngineError as error:
+        say(f"the cost of passes could not be measured: {error}")
 
 
 def _priced_here(client: Any, measured: Measured) -> Curve | None:
     """What the engine measured of its passes; when it has nothing, or is gone, what these answers show."""
-    costs = None
     with suppress(EngineError):
-        costs = getattr(client, "costs", lambda: None)()
-    return curves.of_costs(costs, measured.runs) if costs else curves.of_runs(measured.runs)
+        costs = client.costs()
+        if any(costs.samples[1:]):
+            return curves.of_costs(costs, measured.runs)
+    return curves.of_runs(measured.runs)
 
 
 def _prompts(client: Any, plan: Plan, info: EngineInfo) -> dict[str, tuple[int, ...]]:
