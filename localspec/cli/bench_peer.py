@@ -27,12 +27,13 @@ def compare(peers: Sequence[str], cold: bool, given: dict[str, Any]) -> int:
     None where nothing was said. Answers the exit code."""
     from localspec.bench import contest, peer, suite
     from localspec.bench.paired import Mode
+    from localspec.bench.peer_server import Peer, PeerError
     from localspec.cli import session
     from localspec.cli.interrupts import Interrupts
     from localspec.cli.terminal import StatusLine, say
 
     try:
-        asked = [peer.Peer.parse(text) for text in peers]
+        asked = [Peer.parse(text) for text in peers]
     except ValueError as error:
         raise click.UsageError(f"--peer: {error}") from None
     if len({one.name for one in asked}) < len(asked):
@@ -60,7 +61,7 @@ def compare(peers: Sequence[str], cold: bool, given: dict[str, Any]) -> int:
             try:
                 for note in servers.check(client, info.target, setting):
                     say(note)
-            except peer.PeerError as error:
+            except PeerError as error:
                 raise Failure(str(error)) from None
             peer.measure(held, client, servers, setting)
     finally:

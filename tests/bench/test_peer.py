@@ -11,7 +11,8 @@ import pytest
 
 from localspec.bench.contest import OURS, PLAIN, Contest
 from localspec.bench.paired import Mode
-from localspec.bench.peer import Completion, Peer, PeerError, Peers, Server, Setting, measure
+from localspec.bench.peer import Peers, Setting, measure
+from localspec.bench.peer_server import Completion, Peer, PeerError, Server
 from tests.bench.answers import CHAT, EDIT_A, prompting
 from tests.bench.cycles import Priced
 from tests.bench.peerserver import PeerServer, letters, serving
