@@ -143,6 +143,7 @@ class FakeEngine:
         info: EngineInfo = INFO,
         load: Callable[[], None] | None = None,
         loads_fail: dict[str, EngineError] | None = None,
+        curve: Callable[[], CostReport] | None = None,
         log_file: Path | None = None,
         state_dir: Path | None = None,
         host_command: Sequence[str] | None = None,
@@ -151,6 +152,7 @@ class FakeEngine:
         self.requests: list[Request] = []
         self.saved: list[Path] = []
         self.restored: list[Path] = []
+        self._curve = curve
         self.report = COSTS
         self.calibrated: list[float] = []
         self.closed = False
@@ -203,10 +205,13 @@ class FakeEngine:
         return self.report
 
     def calibrate(self, seconds: float, on_progress: Callable[[float], None] | None = None) -> CostReport:
-        """From now on every width was measured."""
+        """From now on every width was measured, or the script's `curve` holds, which may also raise or interrupt."""
         self.calibrated.append(seconds)
         if on_progress:
             on_progress(0.5)
+        if self._curve is not None:
+            self.report = self._curve()
+            return self.report
         self.report = replace(self.report, samples=(3,) * len(self.report.widths))
         return self.report
 

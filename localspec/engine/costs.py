@@ -87,6 +87,7 @@ class Costs:
         self._plains: deque[_Pass] = deque(maxlen=BESIDE)
         self._speeds: deque[tuple[float, float]] = deque(maxlen=RECENT)
         self._factor = 0.0
+        self._known: tuple[int, dict[int, float]] | None = None
 
     # -- what the controller asks --------------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class Costs:
         self._plains.append(seen)
         # Wide passes before it that had no plain one beside them.
         for wide in [wide for wide in self._waiting if self._beside(wide, seen)]:
-            self._wide.learn(wide.width, wide.context, self._ratio(wide, [seen]) * self._unit(wide.context))
+            self._learn_ratio(wide, [seen])
         self._waiting.clear()
 
     def _learn_wide(self, seen: _Pass) -> None:
@@ -174,12 +175,13 @@ class Costs:
             self._notice_speed(seen, self.relative(seen.width, seen.context))
         beside = [plain for plain in self._plains if self._beside(plain, seen)]
         if beside:
-            self._wide.learn(seen.width, seen.context, self._ratio(seen, beside) * self._unit(seen.context))
+            self._learn_ratio(seen, beside)
         elif solid:
             self._waiting.append(seen)
         elif plain := self.plain_ms(seen.context):
             # Better than the prior, though machine and curve cannot be told apart in it.
             self._wide.learn(seen.width, seen.context, seen.ms / plain * self._unit(seen.context))
+            self._known = None
 
     def _beside(self, one: _Pass, other: _Pass) -> bool:
         near = abs(one.order - other.order) <= BESIDE
@@ -225,10 +227,12 @@ class Costs:
         for name, curve in (("plain", self._plain_curve), ("wide", self._wide), ("draft", self._draft)):
             for width, context, cost, samples in rows.get(name, []):
                 curve.restore(int(width), int(context), cost, int(samples))
+        self._known = None
 
     def report(self, size: int, flash: str, *, draft: bool) -> CostReport:
         """The curve for contexts up to `size` tokens; `draft`: there is a draft model."""
-        contexts = tuple(c for c in REPORT_CONTEXTS if c <= size) or (size,)
+        measured = sorted({context for width, context, _, _ in self._plain_curve.samples()})
+        contexts = tuple(sorted({c for c in (*REPORT_CONTEXTS, *measured) if c <= size})) or (size,)
         usual = [self._usual_ms(c) for c in contexts]
         return CostReport(
             widths=REPORT_WIDTHS,
@@ -236,7 +240,7 @@ class Costs:
             table=tuple(tuple(self.relative(w, c) for w in REPORT_WIDTHS) for c in contexts),
             plain_ms=tuple(usual),
             samples=tuple((self._plain_curve if w == 1 else self._wide).count(w) for w in REPORT_WIDTHS),
-            measured=tuple(sorted({context for width, context, _, _ in self._plain_curve.samples()})),
+            measured=tuple(measured),
             draft_token=self.draft_token(contexts[0]) if draft else None,
             draft_samples=self._draft.count(DRAFT_WIDTH),
             momentary=exp(self._factor),
@@ -262,10 +266,21 @@ class Costs:
         measured = self._wide.measured(width, context)
         if measured is not None:
             return measured
-        usual = self._prior.cost(width, context)
-        known = {1: 0.0}
-        for other in self._wide.widths():
-            cost = self._wide.measured(other, context)
-            assert cost is not None
-            known[other] = log(cost / self._prior.cost(other, context))
-        return usual * exp(doubted(between(width, known), self._wide.weak(width)))
+        guess = between(width, self._deviations(context))
+        return self._prior.cost(width, context) * exp(doubted(guess, self._wide.weak(width)))
+
+    def _deviations(self, context: int) -> dict[int, float]:
+        """How far each measured width is from the prior at `context`, as a logarithm; 1 is at it by definition."""
+        if self._known is None or self._known[0] != context:
+            known = {1: 0.0}
+            for width in self._wide.widths():
+                cost = self._wide.measured(width, context)
+                if cost is not None:
+                    known[width] = log(cost / self._prior.cost(width, context))
+            self._known = context, known
+        return self._known[1]
+
+    def _learn_ratio(self, wide: _Pass, plains: list[_Pass]) -> None:
+        ratio = self._ratio(wide, plains)
+        self._wide.learn(wide.width, wide.context, ratio * self._unit(wide.context))
+        self._known = None

@@ -46,11 +46,14 @@ class Curve:
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
         self._cells: dict[tuple[int, int], deque[tuple[int, float]]] = {}
+        self._points: dict[int, list[tuple[int, float]]] = {}
+        """The measured bands of a width, worked out when first asked for: the controller asks at every cycle."""
 
     def learn(self, width: int, context: int, cost: float) -> None:
         """A pass of `width` tokens at `context` tokens cost `cost` (> 0)."""
         cell = self._cells.setdefault((width, band(context)), deque(maxlen=WINDOW))
         cell.append((context, log(cost / self.prior.cost(width, context))))
+        self._points.pop(width, None)
 
     def restore(self, width: int, context: int, cost: float, samples: int) -> None:
         """Replace a band by what `samples` gave elsewhere or earlier: as many samples, but no more than can be outvoted
@@ -76,7 +79,10 @@ class Curve:
 
     def measured(self, width: int, context: int) -> float | None:
         """The cost at `context` from the width's own bands; None before one of them has enough samples."""
-        points = [self._point(width, cell) for _, cell in self._bands(width) if len(cell) >= ENOUGH]
+        points = self._points.get(width)
+        if points is None:
+            points = [self._point(width, cell) for _, cell in self._bands(width) if len(cell) >= ENOUGH]
+            self._points[width] = points
         return self._along(width, context, points) if points else None
 
     def weak(self, width: int) -> list[float]:
