@@ -1,6 +1,8 @@
 """Drafts ranked by the wall clock: which engines stand together, what a row says, who wins."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -235,3 +237,19 @@ def test_a_draft_that_does_not_load_costs_a_line(cli: CommandLine, models: Path)
     assert outcome.code == 0
     assert "near[1].gguf could not be loaded: no memory" in outcome.err
     assert json.loads(outcome.out)["failed"] == {"near[1].gguf": "no memory"}
+
+
+def test_real_engines_on_tiny_models(tmp_path: Path) -> None:
+    tokens = vocabulary(with_bytes=True)
+    target = write_llama(tmp_path / "target.gguf", tokens=tokens, context=4096)
+    done = subprocess.run(
+        [sys.executable, "-m", "localspec", "bench", "drafts", str(target), "--draft", str(target), "--most", "0",
+         *ARGUMENTS, "--max-tokens", "24", "--threads", "1", "--json"],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=240, check=True,
+    )  # fmt: skip
+    rows = {row["mode"]: row for row in json.loads(done.stdout)["rows"]}
+    assert set(rows) == {"lookup, automatic", "target.gguf, automatic", "target.gguf, 3"}
+    # The target as its own draft.
+    assert rows["target.gguf, 3"]["acceptance_rate"] == 1.0
+    assert rows["target.gguf, 3"]["draft_cost"] > 0
+    assert all(row["speedup"] > 0 for row in rows.values())

@@ -1,6 +1,8 @@
 """Speed-up against draft length: the measured ratio, and a theory fed with the same answers' acceptance and cost."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from tests.bench.answers import CHAT, EDIT_A, EDIT_B, prompting
 from tests.bench.cycles import Priced
 from tests.cli.streams import CommandLine
 from tests.fake_engine import Say, Script, plain
-from tests.tiny import write_llama
+from tests.tiny import vocabulary, write_llama
 
 LOOKUP: list[Speculate] = ["lookup"]
 
@@ -168,3 +170,21 @@ def test_interrupted_it_prints_what_it_has(cli: CommandLine, model: Path, monkey
     speedups = [point["speedup"] for point in json.loads(outcome.out)["points"]]
     assert speedups[0] == pytest.approx(1.0)
     assert speedups[2] is None
+
+
+def test_the_real_engine_on_a_tiny_model(tmp_path: Path) -> None:
+    """The target as its own draft: all is accepted, and every cycle but the last has a full draft."""
+    model = write_llama(tmp_path / "tiny.gguf", tokens=vocabulary(with_bytes=True), context=4096)
+    done = subprocess.run(
+        [sys.executable, "-m", "localspec", "bench", "k", "--target", str(model), "--draft", str(model), "--lengths",
+         "1,3", "--prompts", "1", "--repeats", "1", "--max-tokens", "24", "--threads", "1", "--drafter", "draft",
+         "--json"],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=240, check=True,
+    )  # fmt: skip
+    one, three = json.loads(done.stdout)["points"]
+    assert one["acceptance_rate"] == three["acceptance_rate"] == 1.0
+    assert 1.5 < one["tokens_per_cycle"] <= 2
+    assert 3 < three["tokens_per_cycle"] <= 4
+    for point in (one, three):
+        assert point["drafted"] > 0.8
+        assert min(point["speedup"], point["theory"], point["verify_cost"], point["draft_cost"]) > 0
