@@ -10,6 +10,12 @@ from localspec.engine.events import DrafterName
 from localspec.engine.grammar import FORCED_BYTES, Grammar
 from localspec.engine.llama import Model
 
+PRIOR = 0.9
+"""How often a forced token stands before anything is known: keys and brackets are mostly cut in the usual way."""
+
+PRIOR_WEIGHT = 4.0
+"""Judged tokens that the prior is worth."""
+
 
 class GrammarDrafter:
     """Drafts the text that `grammar` forces, in the vocabulary's usual tokens. Costs some 20 µs a byte of it."""
@@ -18,6 +24,17 @@ class GrammarDrafter:
 
     def __init__(self, model: Model, grammar: Grammar) -> None:
         self._model, self._grammar = model, grammar
+        self._accepted, self._judged = PRIOR * PRIOR_WEIGHT, PRIOR_WEIGHT
+
+    @property
+    def rate(self) -> float:
+        """How often a forced token stands, the forced ones before it standing."""
+        return self._accepted / self._judged
+
+    def learn(self, judged: int, accepted: int) -> None:
+        """Of a draft's tokens `judged` had a verdict and `accepted` stood."""
+        self._judged += judged
+        self._accepted += accepted
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Nothing to do: the grammar bounds the answer alone."""
@@ -28,6 +45,10 @@ class GrammarDrafter:
         text = self._grammar.forced(FORCED_BYTES).decode("utf-8", "ignore")
         tokens = tokens_of(self._model, text)[:limit] if text else []
         return Draft(tokens[: self._grammar.admit(tokens)])
+
+    def bounded(self, draft: Draft) -> Draft:
+        """Another drafter's draft up to the first token that the grammar forbids. Only for one that was not drawn."""
+        return draft.cut(self._grammar.admit(draft.tokens))
 
     def accept(self, tokens: Sequence[int]) -> None:
         """Nothing to do: the grammar follows the answer by itself."""

@@ -1,0 +1,205 @@
+"""The law of the whole engine under a grammar: chi-square against the target's own law among what is allowed.
+
+The exact law does not come from the grammar code: which tokens may follow is told by a small automaton written here,
+and forbidden ones get a logit bias of -inf. Some tokens spell two letters, so that a text has several ways to be cut.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from localspec.engine.context import Context, ContextOptions
+from localspec.engine.distribution import Distribution
+from localspec.engine.drafters.base import Draft
+from localspec.engine.drafters.grammar import GrammarDrafter
+from localspec.engine.drafters.lookup import Lookup
+from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.events import Cycle, Token
+from localspec.engine.generate import Engine
+from localspec.engine.grammar import Grammar
+from localspec.engine.llama import Model
+from localspec.engine.requests import EngineConfig, Request, SamplerSettings
+from localspec.engine.sampling import Allowed, Sampler
+from tests import tiny
+from tests.engine.answers import prompt
+from tests.engine.test_law import ACCEPTED_P, NEVER, TEXT, TOKENS, Law, p_value
+
+SAMPLES = 2_500
+
+GRAMMAR = 'root ::= ("b" [acdi] "ed"? | "f" [a-l] | "ghk" | "e")*'
+
+STEPS = {
+    "": {"b": "b", "f": "f", "g": "g", "e": ""},
+    "b": dict.fromkeys("acdi", "bx"),
+    "bx": {"b": "b", "f": "f", "g": "g", "e": "be"},
+    "be": {"d": "", "b": "b", "f": "f", "g": "g", "e": ""},
+    "f": dict.fromkeys("abcdefghijkl", ""),
+    "g": {"h": "gh"},
+    "gh": {"k": ""},
+}
+"""The same as an automaton. `be` is after one `e`: it may be the one of `ed`, or an `e` of its own."""
+
+EXTRA = ("gh", "ed", "ba", "hk")
+
+FREE = SamplerSettings(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, logit_bias=NEVER)
+SETTINGS = {
+    "free": FREE,
+    "filtered": replace(FREE, top_k=6, top_p=0.95, temperature=1.4),
+    "min-p": replace(FREE, min_p=0.03, temperature=1.4),
+    "penalised": replace(FREE, repeat_penalty=1.3, frequency_penalty=0.4, presence_penalty=0.2),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("law")
+    tokens = tiny.vocabulary(extra=EXTRA)
+    return {
+        "target": tiny.write_llama(root / "target.gguf", tokens=tokens, seed=11, scale=1.2),
+        "draft": tiny.write_llama(root / "draft.gguf", tokens=tokens, seed=11, scale=0.6),
+    }
+
+
+def state_after(text: str, state: str = "") -> str | None:
+    """Where the automaton is after `text`; None when the grammar does not take it."""
+    for letter in text:
+        if letter not in STEPS[state]:
+            return None
+        state = STEPS[state][letter]
+    return state
+
+
+def exact_law(file: Path, settings: SamplerSettings) -> Law:
+    """The joint law of the answer's tokens, from the target and the automaton alone."""
+    model = Model(str(file))
+    context = Context(model, ContextOptions(512, outputs=1, flash_attn="on"))
+    start = model.tokenize(TEXT)
+    spelled = {token: model.piece(token).decode() for token in range(tiny.FIRST_LETTER, model.vocab_size)}
+    law: Law = {(): 1.0}
+    for _ in range(TOKENS):
+        longer: Law = {}
+        for tokens, probability in law.items():
+            state = state_after("".join(spelled[token] for token in tokens))
+            assert state is not None
+            forbidden = {token: -np.inf for token, text in spelled.items() if state_after(text, state) is None}
+            sampler = Sampler(replace(settings, logit_bias={**NEVER, **forbidden}), model.vocab_size)
+            sequence = [*start, *tokens]
+            context.truncate(min(len(context.tokens), len(start) - 1))
+            row = context.decode(sequence[len(context.tokens) :])[-1]
+            next_law = sampler.distribution(row, sequence)
+            ids = range(len(next_law.probs)) if next_law.ids is None else next_law.ids
+            for token, share in zip(ids, next_law.probs, strict=True):
+                if share > 0:
+                    longer[(*tokens, int(token))] = probability * float(share)
+        law = longer
+    context.close()
+    model.close()
+    assert sum(law.values()) == pytest.approx(1.0)
+    return law
+
+
+def draw(files: dict[str, Path], settings: SamplerSettings, mode: str) -> tuple[Counter, Counter, float]:
+    """Counts of answers and of cycles by drafter, and the acceptance rate."""
+    engine = Engine(EngineConfig(str(files["target"]), str(files["draft"]), context=512, threads=1, flash_attn="on"))
+    counts: Counter[tuple[int, ...]] = Counter()
+    drafters: Counter[str] = Counter()
+    judged = accepted = 0
+    for seed in range(SAMPLES):
+        request = Request(
+            prompt(TEXT), settings, speculate=mode, draft_length=2, max_tokens=TOKENS + 2, seed=seed, grammar=GRAMMAR
+        )  # type: ignore[arg-type]
+        tokens: list[int] = []
+        for event in engine.generate(request):
+            if isinstance(event, Token):
+                tokens.append(event.id)
+            elif isinstance(event, Cycle):
+                drafters[event.drafter] += 1
+                judged, accepted = judged + event.judged, accepted + event.accepted
+                if len(tokens) >= TOKENS:
+                    break
+        counts[tuple(tokens[:TOKENS])] += 1
+    engine.close()
+    return counts, drafters, accepted / max(1, judged)
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [("off", "free"), ("lookup", "free"), ("lookup", "filtered"), *(("draft", name) for name in SETTINGS)],
+)
+def test_the_law_is_the_targets_among_what_is_allowed(files: dict[str, Path], mode: str, name: str) -> None:
+    counts, drafters, acceptance = draw(files, SETTINGS[name], mode)
+    assert p_value(counts, exact_law(files["target"], SETTINGS[name])) > ACCEPTED_P
+    if mode != "off":
+        assert drafters["grammar"] > SAMPLES / 20
+        assert drafters[mode] > SAMPLES / 20
+        assert 0.05 < acceptance < 0.98
+
+
+def test_forced_tokens_alone_keep_the_law(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual cut of a forced text is a guess like any other: `gh` may come as `g` and `h` too."""
+    monkeypatch.setattr(Lookup, "draft", lambda *_, **__: Draft(()))
+    counts, drafters, acceptance = draw(files, FREE, "lookup")
+    assert set(drafters) == {"grammar", "none"}
+    assert 0.05 < acceptance < 0.98
+    assert p_value(counts, exact_law(files["target"], FREE)) > ACCEPTED_P
+
+
+# -- planted faults --
+
+
+def test_a_mask_after_the_filters_is_caught(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Top-k of everything, and only then the grammar, is another law."""
+    real = Sampler.distribution
+
+    def late(self: Sampler, row: np.ndarray, history: list[int], allowed: Allowed | None = None) -> Distribution:
+        law = real(self, row, history)
+        if allowed is None:
+            return law
+        assert law.ids is not None
+        left = Distribution.from_weights(law.ids, np.where(allowed(law.ids), law.probs, 0.0))
+        return left or real(self, row, history, allowed)
+
+    monkeypatch.setattr(Sampler, "distribution", late)
+    settings = replace(FREE, top_k=6)
+    counts, _, _ = draw(files, settings, "off")
+    law = exact_law_with(files["target"], settings, real, monkeypatch)
+    assert not set(counts) <= set(law) or p_value(counts, law) < ACCEPTED_P / 1000
+
+
+def exact_law_with(file: Path, settings: SamplerSettings, real: object, patch: pytest.MonkeyPatch) -> Law:
+    patch.setattr(Sampler, "distribution", real)
+    return exact_law(file, settings)
+
+
+def test_a_drawn_token_taken_back_because_the_grammar_forbids_it_is_caught(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The draft must be bounded before it is drawn: cutting it afterwards looks at the token's own value."""
+    real = ModelDrafter.draft
+
+    def unbounded(self: ModelDrafter, *arguments: object, **fields: object) -> Draft:
+        grammar, self.grammar = self.grammar, None
+        draft = real(self, *arguments, **fields)  # type: ignore[arg-type]
+        self.grammar = grammar
+        assert grammar is not None
+        assert draft.probs is not None
+        keep = grammar.admit(draft.tokens)
+        return Draft(draft.tokens[:keep], draft.probs[:keep])
+
+    monkeypatch.setattr(ModelDrafter, "draft", unbounded)
+    monkeypatch.setattr(GrammarDrafter, "draft", lambda *_: Draft(()))
+    counts, _, _ = draw(files, FREE, "draft")
+    assert p_value(counts, exact_law(files["target"], FREE)) < ACCEPTED_P / 1000
+
+
+def test_a_state_that_does_not_follow_the_draft_is_caught(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row i masked by where the text stood before the draft: what is then chosen may not come there."""
+    real = Grammar.allowed
+    monkeypatch.setattr(Grammar, "allowed", lambda self, place: real(self, 0))
+    with pytest.raises(ValueError, match=r"may not come|probability 0"):
+        draw(files, FREE, "lookup")
