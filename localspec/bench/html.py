@@ -58,6 +58,11 @@ def page(report: Report) -> str:
     if report.curve and not report.modes:
         body.append(_figure(plots.cost_curve(report.curve, None), _curve_table(report.curve)))
     body.append(_method(report))
+    return frame(title, body)
+
+
+def frame(title: str, body: Sequence[str]) -> str:
+    """A whole page around `body`; both are markup, what came from outside is escaped in it."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
