@@ -11,12 +11,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
+
+from localspec.assist.region import opcodes
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*?)[ \t]*$")
 
 READINGS = 24
 """Ends of one block that are tried at most; an answer with more fence lines than that is no usable answer."""
+
+ALIKE = 0.7
+"""From this likeness on (`SequenceMatcher.ratio`) two lines are one line before and after a change."""
+SHORTEST = 4
+"""Characters of a line that says something; shorter ones, brackets mostly, stand anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,8 @@ def find(answer: str, original: str) -> Found:
             problem = f"none of the {len(blocks)} code blocks in the answer is the whole text"
         return Found(None, answer.strip("\n"), problem)
     code = lines[chosen.opening + 1 : chosen.closing]
-    prose = "\n".join([*lines[: chosen.opening], *lines[chosen.closing + 1 :]]).strip("\n")
-    return Found("".join(line + "\n" for line in code), prose)
+    around = (_stripped(lines[: chosen.opening]), _stripped(lines[chosen.closing + 1 :]))
+    return Found("".join(line + "\n" for line in code), "\n\n".join(text for text in around if text))
 
 
 def fence_for(text: str) -> str:
@@ -116,16 +123,26 @@ def _likeness(lines: Sequence[str], block: _Block, wanted: Sequence[str]) -> tup
 
 
 def _whole_text(lines: Sequence[str], blocks: Sequence[_Block], wanted: Sequence[str]) -> _Block | None:
-    """The block that has every line of the original that the answer has anywhere: a text handed out in pieces has no
-    such block, while an example of how to use it, or words about it, take nothing from the choice."""
-    known = {line.strip() for line in wanted if not _FENCE.match(line.strip())}
-    best, rest = None, set[str]()
-    for block in blocks:
-        kept = {line.strip() for line in lines[block.opening + 1 : block.closing]} & known
-        if best is None or len(kept) > len(rest):
-            best, rest = block, kept
-    assert best is not None
-    if len(blocks) > 1 and not rest:
+    """The block that has most of the original, unless lines of the original that it lost stand elsewhere in the answer,
+    as they are or changed: a text handed out in pieces has no whole block, while an example of how to use it, or words
+    about it, take nothing from the choice."""
+    original = [line.strip() for line in wanted if not _FENCE.match(line.strip())]
+
+    def inside(block: _Block) -> list[str]:
+        return [line.strip() for line in lines[block.opening + 1 : block.closing] if line.strip()]
+
+    known = set(original)
+    best = max(blocks, key=lambda block: (len(known.intersection(inside(block))), block.closing - block.opening))
+    if len(blocks) > 1 and not known:
         return None
-    outside = [*lines[: best.opening], *lines[best.closing + 1 :]]
-    return best if ({line.strip() for line in outside} & known) <= rest else None
+    chosen = inside(best)
+    lost: list[str] = []
+    for _, i1, i2, j1, j2 in opcodes(original, chosen):
+        if i2 - i1 > j2 - j1:
+            lost += [line for line in original[i1:i2] if len(line) >= SHORTEST]
+    outside = {line.strip() for line in [*lines[: best.opening], *lines[best.closing + 1 :]]}
+    return None if any(get_close_matches(line, lost, n=1, cutoff=ALIKE) for line in outside) else best
+
+
+def _stripped(lines: Sequence[str]) -> str:
+    return "\n".join(lines).strip("\n")

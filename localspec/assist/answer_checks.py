@@ -27,7 +27,7 @@ _PHRASE = (
 _MARKERS = (
     re.compile(rf"{_COMMENT}\s*[(\[]?\s*{_DOTS}.*?{_END}", re.IGNORECASE),
     re.compile(rf"{_COMMENT}\s*[(\[]?\s*{_PHRASE}", re.IGNORECASE),
-    re.compile(rf"[(\[<]?\s*{_DOTS}\s*{_PHRASE}", re.IGNORECASE),
+    re.compile(rf"[(\[<]?\s*{_DOTS}\s*[(\[]?{_PHRASE}", re.IGNORECASE),
 )
 _BARE = re.compile(rf"[(\[<]?{_DOTS}[)\]>]?|pass\s*#\s*{_DOTS}.*", re.IGNORECASE)
 """Three dots alone, which are also a body in Python and a spread elsewhere."""

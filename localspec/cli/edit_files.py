@@ -90,8 +90,7 @@ def edit(paths: Sequence[Path], instruction: str, values: dict[str, Any]) -> int
 
 def _read(paths: Sequence[Path], *, to_write: bool) -> list[EditFile]:
     """The files, each once by whatever links it is named; refused now when it could not be written later."""
-    found = {path.resolve(): edit_file.read(path) for path in reversed(paths)}
-    files = list(reversed(found.values()))
+    files = list({path.resolve(): edit_file.read(path) for path in paths}.values())
     for file in files:
         if to_write and file.path is not None:
             check(file.path, file.digest)
@@ -120,7 +119,7 @@ def _write(changes: Sequence[Change]) -> None:
             raise Failure(f"{reason}{before}") from None
         written.append(change.file.name)
         added, removed = sum(h.added for h in change.hunks), sum(h.removed for h in change.hunks)
-        say(f"{change.file.name} is written: {added} lines added, {removed} taken away")
+        say(f"{change.file.name} is written: +{added} -{removed} lines (`localspec edit --undo` takes it back)")
 
 
 def _keep(number: str, change: Change, data: bytes) -> undo.Record | None:

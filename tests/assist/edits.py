@@ -1,6 +1,7 @@
 """Files, budgets and answers for the tests of edits: a token is a word or a run of white space."""
 
 import re
+from pathlib import Path
 
 from localspec.assist import edit, edit_file
 from localspec.assist.edit_file import EditFile
@@ -19,8 +20,6 @@ def budget(context: int = 4096, **given: int) -> Budget:
 
 
 def file_of(text: str, name: str = "code.py") -> EditFile:
-    from pathlib import Path
-
     return edit_file.of_bytes(text.encode(), name, Path(name))
 
 
@@ -31,7 +30,8 @@ def job_for(text: str, lines: str | None = None, name: str = "code.py") -> EditJ
 
 
 def block(code: str, language: str = "python") -> str:
-    return f"```{language}\n{code}```"
+    """An answer with the code in a block; the fence stands on a line of its own."""
+    return f"```{language}\n{code.removesuffix(chr(10))}\n```"
 
 
 def prompt_text(job: EditJob) -> str:
