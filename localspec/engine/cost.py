@@ -1,105 +1,140 @@
-"""What a target pass costs here: plain speed along the context, and a pass of n tokens relative to one.
+"""The cost curve of a model here: what a pass of n tokens at c tokens of context takes, from what passes took.
 
-Both are learnt from the passes an answer makes anyway. Everything is in milliseconds of this machine, now; only ratios
-leave the module.
+A curve keeps samples by width and by band of context. Where a width was measured its cost is the measured one: nothing
+is smoothed across widths, so steps stay. Elsewhere the prior's shape holds, scaled by the measured neighbours on both
+sides. Along the context a width is linear: through its measured bands, and with the prior's slope when it has but one.
 """
 
-from bisect import bisect_left
 from collections import deque
-from statistics import fmean, median
+from collections.abc import Iterator
+from itertools import pairwise
+from math import exp, log, log2
+from statistics import median
 
-WINDOW = 9
-"""Passes remembered a width: a stall cannot move their median, and it follows a machine that warms up."""
+from localspec.engine.priors import Prior
+
+WINDOW = 11
+"""Samples kept of a width in a band: their median follows in a few passes, and five stalls do not move it."""
 
 ENOUGH = 3
-"""Plain passes near a context length before its speed counts as measured."""
+"""Samples that make a width measured in a band: with fewer, one stall would decide."""
 
-STALE_S = 5.0
-"""A plain pass older than this is measured again: heat, battery and neighbours change a laptop's speed."""
+KEPT = 5
+"""Samples that a band known from disk starts with: enough to be believed, few enough to be outvoted in an answer."""
 
-SHARE = 100
-"""But never more than one plain pass in the time of so many: the baseline may cost 1 % of an answer."""
+STEP = 0.22
+"""Neighbours whose logarithms differ from the prior's shape by more than this disagree: 25 %."""
 
-MANY = 8
-"""From so many plain passes in one answer on, their mean is the baseline: it has the stalls in, as the answer has."""
+APART = 256
+"""Tokens of context between two bands' centres from which on the slope is taken from them: nearer, it is noise."""
 
-PRIOR: tuple[tuple[int, float], ...] = (
-    (1, 1.0), (2, 1.5), (3, 1.9), (4, 1.75), (6, 2.4), (8, 3.4), (12, 3.8), (16, 4.0), (24, 5.7), (32, 6.4), (65, 13.0),
-)  # fmt: skip
-"""Relative cost of a pass of n tokens before anything was measured: a CPU of middling vector width."""
+DOUBT = log(2)
+"""How far a sample of a width that is not measured yet may lead away from what its neighbours say: a factor of 2."""
 
-
-class PlainSpeed:
-    """Milliseconds of a plain pass (one token), by context length in tokens."""
-
-    def __init__(self) -> None:
-        self._samples: deque[tuple[int, float, float]] = deque(maxlen=512)
-
-    def learn(self, context: int, ms: float, now_s: float) -> None:
-        """A plain pass at `context` tokens took `ms`, seen at the clock's `now_s`."""
-        self._samples.append((context, ms, now_s))
-
-    def ms(self, context: int) -> float | None:
-        """The median of the latest plain passes near `context`; None before there are enough of them."""
-        near = self._near(context)[-WINDOW:]
-        return median(ms for _, ms, _ in near) if len(near) >= ENOUGH else None
-
-    def baseline_ms(self, context: int, since_s: float) -> float | None:
-        """A plain pass during an answer that began at `since_s` and is `context` tokens long at its middle.
-
-        From the answer's own plain passes when there are enough, else the latest known; None when there are none.
-        """
-        own = [ms for _, ms, seen_s in self._near(context) if seen_s >= since_s]
-        if len(own) >= MANY:
-            return fmean(own)
-        return median(own) if len(own) >= ENOUGH else self.ms(context)
-
-    def wanted(self, context: int, now_s: float) -> bool:
-        """A plain pass now would be worth its time: too few near this length, or the latest is old."""
-        near = self._near(context)
-        return len(near) < ENOUGH or now_s - near[-1][2] > max(STALE_S, SHARE * near[-1][1] / 1000)
-
-    def _near(self, context: int) -> list[tuple[int, float, float]]:
-        # Attention makes a pass dearer as the context grows; within these bounds the difference is below the noise.
-        low, high = context / 1.5 - 128, context * 1.5 + 128
-        return [sample for sample in self._samples if low <= sample[0] <= high]
+BANDS = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+"""Bands of context end at these lengths: within one, attention's growth is small against a pass."""
 
 
-class PassCost:
-    """The cost of a pass of n tokens relative to a plain one: measured where it was used, elsewhere the prior."""
-
-    def __init__(self) -> None:
-        self._seen: dict[int, deque[float]] = {}
-
-    def learn(self, width: int, relative: float) -> None:
-        """A pass of `width` tokens took `relative` times as long as a plain one."""
-        self._seen.setdefault(width, deque(maxlen=WINDOW)).append(relative)
-
-    def of(self, width: int) -> float:
-        """The expected relative cost, at least 1: a wider pass is never taken for a cheaper one."""
-        if width <= 1:
-            return 1.0
-        if seen := self._seen.get(width):
-            # The prior counts as one more pass, so that a single stalled one decides nothing.
-            return max(1.0, median([*seen, prior_cost(width)] if len(seen) < ENOUGH else seen))
-        return max(1.0, prior_cost(width) * self._correction(width))
-
-    def _correction(self, width: int) -> float:
-        """How the measured widths differ from the prior, taken from the nearest one."""
-        measured = [w for w, seen in self._seen.items() if w > 1 and len(seen) >= ENOUGH]
-        if not measured:
-            return 1.0
-        nearest = min(measured, key=lambda w: abs(w - width))
-        return median(self._seen[nearest]) / prior_cost(nearest)
+def band(context: int) -> int:
+    """The number of the band that `context` tokens lie in."""
+    return sum(context >= end for end in BANDS)
 
 
-def prior_cost(width: int) -> float:
-    """`PRIOR` between its points, linearly."""
-    widths = [w for w, _ in PRIOR]
-    at = bisect_left(widths, width)
-    if at == len(PRIOR):
-        return PRIOR[-1][1] * width / PRIOR[-1][0]
-    if widths[at] == width or at == 0:
-        return PRIOR[at][1]
-    (low, below), (high, above) = PRIOR[at - 1], PRIOR[at]
-    return below + (above - below) * (width - low) / (high - low)
+class Curve:
+    """The cost of passes, in the unit of what it learns (milliseconds, or plain passes)."""
+
+    def __init__(self, prior: Prior) -> None:
+        self.prior = prior
+        self._cells: dict[tuple[int, int], deque[tuple[int, float]]] = {}
+        self._points: dict[int, list[tuple[int, float]]] = {}
+        """The measured bands of a width, worked out when first asked for: the controller asks at every cycle."""
+
+    def learn(self, width: int, context: int, cost: float) -> None:
+        """A pass of `width` tokens at `context` tokens cost `cost` (> 0)."""
+        cell = self._cells.setdefault((width, band(context)), deque(maxlen=WINDOW))
+        cell.append((context, log(cost / self.prior.cost(width, context))))
+        self._points.pop(width, None)
+
+    def restore(self, width: int, context: int, cost: float, samples: int) -> None:
+        """Replace a band by what `samples` gave elsewhere or earlier: as many samples, but no more than can be outvoted
+        soon. A band that is measured does not give way to too few."""
+        if samples >= ENOUGH or not self.solid(width, context):
+            self._cells.pop((width, band(context)), None)
+            for _ in range(min(samples, KEPT)):
+                self.learn(width, context, cost)
+
+    def count(self, width: int, context: int | None = None) -> int:
+        """Samples of a width, in the band of `context` or in all."""
+        if context is not None:
+            return len(self._cells.get((width, band(context)), ()))
+        return sum(len(cell) for (w, _), cell in self._cells.items() if w == width)
+
+    def solid(self, width: int, context: int) -> bool:
+        """The width was measured in the band of `context`."""
+        return self.count(width, context) >= ENOUGH
+
+    def widths(self) -> list[int]:
+        """The widths that were measured in any band, ascending."""
+        return sorted({w for (w, _), cell in self._cells.items() if len(cell) >= ENOUGH})
+
+    def measured(self, width: int, context: int) -> float | None:
+        """The cost at `context` from the width's own bands; None before one of them has enough samples."""
+        points = self._points.get(width)
+        if points is None:
+            points = [self._point(width, cell) for _, cell in self._bands(width) if len(cell) >= ENOUGH]
+            self._points[width] = points
+        return self._along(width, context, points) if points else None
+
+    def weak(self, width: int) -> list[float]:
+        """The logarithms, against the prior, of the samples of a width that no band has enough of."""
+        return [deviation for _, cell in self._bands(width) for _, deviation in cell]
+
+    def samples(self) -> Iterator[tuple[int, int, float, int]]:
+        """What is worth keeping: width, context, cost there (the band's median), number of samples."""
+        for (width, _), cell in sorted(self._cells.items()):
+            yield (width, *self._point(width, cell), len(cell))
+
+    def _bands(self, width: int) -> list[tuple[int, deque[tuple[int, float]]]]:
+        return sorted((b, cell) for (w, b), cell in self._cells.items() if w == width)
+
+    def _point(self, width: int, cell: deque[tuple[int, float]]) -> tuple[int, float]:
+        """The band's centre, and the cost there."""
+        centre = round(median(context for context, _ in cell))
+        return centre, exp(median(deviation for _, deviation in cell)) * self.prior.cost(width, centre)
+
+    def _along(self, width: int, context: int, points: list[tuple[int, float]]) -> float:
+        """Linear through `points` (context, cost), ascending; beyond their ends with the slope of the last two that
+        are far enough apart, else scaled by the prior. Never falling beyond the end: attention does not get cheaper."""
+        for (low, below), (high, above) in pairwise(points):
+            if low <= context <= high and high > low:
+                return below + (above - below) * (context - low) / (high - low)
+        inner = points[0] if context < points[0][0] else points[-1]
+        other = points[-1] if inner is points[0] else points[0]
+        if abs(inner[0] - other[0]) >= APART:
+            slope = max(0.0, (inner[1] - other[1]) / (inner[0] - other[0]))
+            # Towards an empty context the line may not go below half of what was seen.
+            return max(inner[1] + slope * (context - inner[0]), inner[1] / 2)
+        return inner[1] * self.prior.cost(width, context) / self.prior.cost(width, inner[0])
+
+
+def between(width: int, known: dict[int, float]) -> float:
+    """The logarithm by which `width` is taken to deviate from the prior, from those of the measured widths (`known`, 1
+    among them).
+
+    Neighbours that agree are interpolated. Where two disagree there is a step that the prior does not have, at a place
+    nobody measured: the dearer one holds for all between them, so that no choice falls on a guess.
+    """
+    below = max((w for w in known if w < width), default=None)
+    above = min((w for w in known if w > width), default=None)
+    if below is None or above is None:
+        return known[below] if below is not None else known[above] if above is not None else 0.0
+    low, high = known[below], known[above]
+    if below > 1 and abs(low - high) > STEP:
+        return max(low, high)
+    share = log2(width / below) / log2(above / below)
+    return low + (high - low) * share
+
+
+def doubted(guess: float, weak: list[float]) -> float:
+    """A logarithm from too few samples, each held within `DOUBT` of the neighbours' `guess`, which counts as one."""
+    return median([guess, *(min(max(one, guess - DOUBT), guess + DOUBT) for one in weak)])

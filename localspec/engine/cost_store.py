@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 
 from localspec.engine import quirks
+from localspec.engine.cost import BANDS
 from localspec.engine.costs import Rows
-from localspec.engine.curve import BANDS
 from localspec.engine.llama import gpus
 from localspec.engine.memo import Memo
 from localspec.engine.requests import EngineConfig, FlashAttention

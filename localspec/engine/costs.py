@@ -11,9 +11,8 @@ from math import exp, log
 from statistics import fmean, median
 
 from localspec.engine.baseline import PlainSpeed
-from localspec.engine.cost import PassCost
+from localspec.engine.cost import ENOUGH, Curve, between, doubted
 from localspec.engine.cost_report import CostReport as CostReport
-from localspec.engine.curve import ENOUGH, Curve, between, doubted
 from localspec.engine.events import Baseline
 from localspec.engine.priors import Prior
 
@@ -76,7 +75,6 @@ class Costs:
 
     def __init__(self, draft_prior: float, prior: Prior | None = None) -> None:
         self.plain = PlainSpeed()
-        self.passes = PassCost()
         self._prior = prior or Prior()
         self._plain_curve = Curve(self._prior)
         self._wide = Curve(self._prior)
