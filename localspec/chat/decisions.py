@@ -4,7 +4,8 @@ from localspec.chat.looks import MISSING, place
 from localspec.engine.events import Cycle, DrafterName
 
 _NAMES: dict[DrafterName, str] = {
-    "lookup": "Lookup", "draft": "Draft model", "mtp": "MTP head", "self": "Self-draft", "none": "Nothing",
+    "lookup": "Lookup", "draft": "Draft model", "mtp": "MTP head", "self": "Self-draft",
+    "grammar": "Grammar", "none": "Nothing",
 }  # fmt: skip
 
 

@@ -37,7 +37,8 @@ MARKS: dict[Look, tuple[str, str]] = {
 def look_of(kind: Kind, drafter: DrafterName) -> Look:
     if kind != "accepted":
         return kind
-    return "lookup" if drafter == "lookup" else "draft"
+    # What a grammar forces costs as little as a copy: both are known without a model.
+    return "lookup" if drafter in ("lookup", "grammar") else "draft"
 
 
 def looks_of(started: Started) -> tuple[Look, ...]:

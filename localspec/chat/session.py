@@ -173,6 +173,7 @@ class Session:
 
 _SOURCES: dict[DrafterName, str] = {
     "lookup": "copying from the chat",
+    "grammar": "what the grammar forces",
     "draft": "the draft model",
     "mtp": "the model's own guesses ahead",
     "self": "the shortened target",

@@ -212,8 +212,8 @@ def test_a_penalty_that_sees_rejected_tokens_is_caught(files: dict[str, Path], m
     real = generate._Answer._law
     leaked: list[int] = []
 
-    def leaking(self: generate._Answer, row: np.ndarray, history: list[int]) -> Distribution:
-        return real(self, row, [*history, *leaked])
+    def leaking(self: generate._Answer, row: np.ndarray, history: list[int], place: int = 0) -> Distribution:
+        return real(self, row, [*history, *leaked], place)
 
     real_draft = ModelDrafter.draft
 

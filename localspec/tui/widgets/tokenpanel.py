@@ -8,7 +8,13 @@ from localspec.chat.turns import Turn, cycle_of
 from localspec.chat.visible import visible
 from localspec.tui.looks import STYLES
 
-DRAFTERS = {"lookup": "prompt lookup", "draft": "draft model", "mtp": "MTP head", "self": "self-draft"}
+DRAFTERS = {
+    "lookup": "prompt lookup",
+    "draft": "draft model",
+    "mtp": "MTP head",
+    "self": "self-draft",
+    "grammar": "forced by the grammar",
+}
 
 
 def describe(turn: Turn, token: int) -> Content:
@@ -40,7 +46,7 @@ def describe(turn: Turn, token: int) -> Content:
     lines.append(
         Content.assemble(
             ("proposed  ", "$text-muted"),
-            (_line(found.kept), STYLES["lookup" if cycle.drafter == "lookup" else "draft"]),
+            (_line(found.kept), STYLES[look_of("accepted", cycle.drafter)]),
             (_line(found.refused), STYLES["rejected"]),
         )
     )
