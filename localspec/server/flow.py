@@ -121,7 +121,11 @@ class Flow:
         last: BaseException | None = None
         try:
             with self._desk.turns.turn(self._place):
-                self._answer()
+                try:
+                    self._answer()
+                except EngineDied as error:
+                    self._desk.died(error)
+                    raise
         except Left:
             self._put(Finished("cancelled", "", NOTHING))
         except BaseException as error:
@@ -150,9 +154,6 @@ class Flow:
                     desk.finished()
                 if not self._abandoned:
                     self._put(event)
-        except EngineDied as error:
-            desk.died(error)
-            raise
         finally:
             with self._lock:
                 self._running = False

@@ -26,6 +26,9 @@ PRIVATE = "/localspec/"
 OPEN = "/health"
 """Tells nothing but that a server is here."""
 
+HELLO = "/localspec/info"
+"""How commands look whether an engine is there: not worth a line in the log."""
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -93,7 +96,8 @@ class Guard:
             self._count(route, status)
             note = scope.get("localspec.note", "")
             seconds = time.perf_counter() - begun
-            self._log(f"{scope['method']} {_shown(scope)} {status or 'gone'} {seconds:.2f} s{note and ', '}{note}")
+            if route != HELLO or status != 200:
+                self._log(f"{scope['method']} {_shown(scope)} {status or 'gone'} {seconds:.2f} s{note and ', '}{note}")
 
     def _refusal(self, scope: Scope, headers: Headers) -> ApiError | None:
         policy, path = self._policy, scope["path"]

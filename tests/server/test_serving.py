@@ -137,6 +137,22 @@ class TestAnEngineThatDies:
         connection.close()
         assert server.ask(CHAT, HELLO)[1]["choices"][0]["message"]["content"] == "b"
 
+    def test_one_that_died_while_nobody_asked_is_loaded_again_too(self, serving: Any) -> None:
+        """The engine's client says so when it is asked, before there is an answer."""
+        server = serving([Script(plain("b"))], revive=True)
+        asked = server.engine.generate
+        dead = [True]
+
+        def generate(request: Any) -> Any:
+            if dead:
+                raise EngineDied("The engine ended while it was waiting.")
+            return asked(request)
+
+        server.engine.generate = generate
+        server.desk._revive = dead.clear
+        assert server.ask(CHAT, HELLO)[0] == 503
+        assert server.ask(CHAT, HELLO)[0] == 200
+
     def test_one_that_dies_again_stays_down_in_words(self, serving: Any) -> None:
         dead = Script([*plain("a"), EngineDied("The engine ended.")])
         server = serving([dead], revive=True)
