@@ -3,14 +3,17 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from localspec.cli import bench_suite, interrupts
-from localspec.engine.errors import EngineDied
+from localspec.engine.errors import EngineDied, EngineError
 from localspec.models import measured
+from tests import fake_engine
 from tests.cli.streams import CommandLine, failed
 from tests.fake_engine import FakeEngine, Say, Script, plain
 from tests.tiny import vocabulary, write_llama
@@ -135,6 +138,31 @@ def test_a_machine_that_was_never_measured_is_measured_first(
     assert cli.engines[-1].calibrated == [bench_suite.CALIBRATE_S]
 
 
+def test_what_was_measured_before_is_not_measured_again(
+    cli: CommandLine, bytes_model: Path, workload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake_engine, "COSTS", replace(fake_engine.COSTS, samples=(9,) * 33))
+    bench(cli, bytes_model, "--workload", str(workload), "--repeats", "1")
+    assert cli.engines[-1].calibrated == []
+
+
+def test_a_machine_that_cannot_be_measured_is_priced_by_its_answers(
+    cli: CommandLine, bytes_model: Path, workload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one width was seen often enough besides the plain passes, and it cost as much as those."""
+
+    def refuse(self: FakeEngine, seconds: float, on_progress: Any = None) -> None:
+        raise EngineError("The caches of this model cannot be cut back.")
+
+    monkeypatch.setattr(FakeEngine, "calibrate", refuse)
+    cli.use(scripts=[Script(plain("a", "b", "c")), ANSWER] * 9)
+    outcome = bench(cli, bytes_model, "--workload", str(workload), "--json")
+    assert "could not be measured: The caches of this model cannot be cut back." in outcome.err
+    found = json.loads(outcome.out)
+    assert found["curve"]["name"] == "the passes of these answers"
+    assert found["modes"][0]["categories"][0]["virtual"] > 1
+
+
 def test_full_is_all_modes_temperatures_and_prompts(cli: CommandLine, bytes_model: Path, workload: Path) -> None:
     outcome = bench(
         cli, bytes_model, "--draft", str(bytes_model), "--full", "--workload", str(workload), "--repeats", "1", "--json"
@@ -218,10 +246,9 @@ def test_a_bad_workload_is_one_line(cli: CommandLine, bytes_model: Path, workloa
     assert cli.engines == []
 
 
-def test_interrupted_it_keeps_what_it_has(
-    cli: CommandLine, bytes_model: Path, workload: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first Ctrl+C ends the measurement, not what it found: table, file and page are made of that."""
+@pytest.fixture
+def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """`stop_after(n)`: Ctrl+C comes when n answers are made."""
     generate, enter = FakeEngine.generate, interrupts.Interrupts.__enter__
     handlers: list[interrupts.Interrupts] = []
 
@@ -229,23 +256,43 @@ def test_interrupted_it_keeps_what_it_has(
         handlers.append(self)
         return enter(self)
 
-    def interrupted(self: FakeEngine, request: Any) -> Any:
-        if len(self.requests) == 7:
-            handlers[-1]._handle(2, None)
-        return generate(self, request)
+    def stop_after(count: int) -> None:
+        def interrupted(self: FakeEngine, request: Any) -> Any:
+            if len(self.requests) == count:
+                handlers[-1]._handle(2, None)
+            return generate(self, request)
+
+        monkeypatch.setattr(FakeEngine, "generate", interrupted)
 
     monkeypatch.setattr(interrupts.Interrupts, "__enter__", entered)
-    monkeypatch.setattr(FakeEngine, "generate", interrupted)
+    return stop_after
+
+
+def test_interrupted_it_keeps_what_it_has(
+    cli: CommandLine, bytes_model: Path, workload: Path, tmp_path: Path, stop_after: Callable[[int], None]
+) -> None:
+    """The first Ctrl+C ends the measurement, not what it found: table, file and page are made of that."""
     page = tmp_path / "page.html"
+    stop_after(7)
     outcome = bench(cli, bytes_model, "--workload", str(workload), "--json", "--html", str(page))
     assert outcome.code == 130
     assert "interrupted" in outcome.err
     found = json.loads(outcome.out)
     assert found["complete"] is False
     (row,) = found["modes"][0]["categories"]
-    assert (row["prompts"], row["answers"], row["wall"]["value"]) == (2, 4, pytest.approx(1.0))
+    # Three rounds of the first request, one of the second: the interrupt came as its answer began.
+    assert (row["answers"], row["wall"]["value"]) == (4, pytest.approx(1.0))
     assert "Stopped before its end" in page.read_text(encoding="utf-8")
     assert cli.engines[-1].closed
+
+
+def test_the_menu_gets_no_mean_of_half_a_measurement(
+    cli: CommandLine, bytes_model: Path, workload: Path, stop_after: Callable[[int], None]
+) -> None:
+    cli.run("models", "add", "mine", "--target", str(bytes_model))
+    stop_after(7)
+    assert cli.run("bench", "--pair", "mine", "--workload", str(workload)).code == 130
+    assert measured.read() == {"mine": {"code-edit": 1.0}}
 
 
 def test_an_engine_that_dies_leaves_what_was_measured(
