@@ -21,7 +21,7 @@ from localspec.bench.theory import acceptance_for
 from localspec.engine import crash, errors, quirks
 from localspec.engine.child import native_environment
 from localspec.engine.logfile import EngineLog, read_tail
-from localspec.engine.requests import EngineConfig
+from localspec.engine.requests import EngineConfig, EngineInfo
 
 COMMAND = (sys.executable, "-u", "-P", "-m", "localspec.engine.parallel")
 SEQUENCES = (1, 2, 4, 8, 16)
@@ -60,9 +60,9 @@ class Pass:
 
 @dataclass(slots=True)
 class Saturation:
-    """What is known so far. `facts` are those of the loaded target: name, threads, flash attention, library."""
+    """What is known so far; `info` once the target is loaded."""
 
-    facts: dict[str, Any] = field(default_factory=dict)
+    info: EngineInfo | None = None
     passes: list[Pass] = field(default_factory=list)
 
     def ms(self, sequences: int, length: int) -> float | None:
@@ -167,7 +167,7 @@ class Measurement:
             line = json.loads(text)
             match line.pop("type"):
                 case "loaded":
-                    found.facts = line
+                    found.info = EngineInfo(**line)
                 case "pass":
                     one = Pass(**line)
                     found.passes.append(one)

@@ -71,11 +71,18 @@ def command_line(ctx: click.Context) -> str:
         if not option.name or ctx.get_parameter_source(option.name) is not ParameterSource.COMMANDLINE:
             continue
         value = ctx.params[option.name]
-        for one in value if isinstance(value, tuple) else (value,):
-            words.append(option.opts[-1])
+        for one in value if getattr(option, "multiple", False) else (value,):
+            if isinstance(option, click.Option):
+                words.append(option.opts[-1])
             if one is not True:
-                words.append(shlex.quote(f"{one:g}" if isinstance(one, float) else str(one)))
+                words.append(shlex.quote(_value(one)))
     return " ".join(words)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def shown(text: str) -> str:

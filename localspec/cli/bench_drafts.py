@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from localspec.cli import bench_common as common
+from localspec.cli.bench_about import About
 from localspec.cli.bench_words import MISSING, bar, number
 from localspec.cli.errors import INTERRUPTED, Failure
 from localspec.cli.options import Number
@@ -15,7 +16,7 @@ from localspec.engine.requests import MAX_DRAFT_LENGTH
 if TYPE_CHECKING:
     from localspec.bench.drafts import Candidate, Ranking, Row
     from localspec.engine.client import EngineClient
-    from localspec.engine.requests import EngineConfig
+    from localspec.engine.requests import EngineConfig, EngineInfo
 
 CONTEXT = 2048
 """Tokens: room for the built-in requests, and little memory an engine."""
@@ -82,6 +83,7 @@ def drafts(
     ready = [replace(one, needs=_memory(config, one)) for one in found_candidates]
     together = bench.groups(ready, machine.free_memory())
     clients: list[EngineClient] = []
+    infos: list[EngineInfo] = []
 
     def start(candidate: "Candidate") -> Any:
         draft = str(candidate.draft) if candidate.draft else None
@@ -92,6 +94,7 @@ def drafts(
         )
         clients.append(client)
         info = client.start()
+        infos.append(info)
         return client, common.prompting_for(info)
 
     def stop() -> None:
@@ -109,7 +112,8 @@ def drafts(
         for name, reason in ranking.failed.items():
             say(f"{name} could not be loaded: {reason}")
         if ranking.measured:
-            _print(ranking, config, [task.id for task in tasks], len(together), as_json)
+            about = About.now(replace(infos[0], draft=None), config)
+            _print(ranking, about, [task.id for task in tasks], len(together), as_json)
     if interrupts.hit:
         say("interrupted: what was measured until then is shown")
         return INTERRUPTED
@@ -158,16 +162,18 @@ def _memory(config: "EngineConfig", candidate: "Candidate") -> int:
     return bench.memory_needed(files, config.context or CONTEXT, config.kv_type)
 
 
-def _print(ranking: "Ranking", config: "EngineConfig", prompts: list[str], loads: int, as_json: bool) -> None:
+def _print(ranking: "Ranking", about: About, prompts: list[str], loads: int, as_json: bool) -> None:
     from localspec.bench import drafts as bench
     from localspec.cli.output import print_json, print_table
 
-    rows, target = ranking.rows(), Path(config.target).name
+    rows = ranking.rows()
     if as_json:
-        print_json({"target": target, "prompts": prompts, "failed": ranking.failed,
-                    "interleaved": loads == 1, "rows": [asdict(row) for row in rows]})  # fmt: skip
+        print_json(about.as_json() | {"prompts": prompts, "failed": ranking.failed, "interleaved": loads == 1,
+                                      "rows": [asdict(row) for row in rows]})  # fmt: skip
         return
-    click.echo(common.shown(f"{target}, prompts: {', '.join(prompts)}"))
+    for line in about.lines():
+        click.echo(line)
+    click.echo(common.shown(f"prompts: {', '.join(prompts)}"))
     beside = "all engines side by side" if loads == 1 else f"in {loads} groups, because the memory holds no more"
     click.echo(f"Speed-up over plain decoding in the same engine, greedy; {beside}\n")
     top = max([1.0, *(row.speedup for row in rows if row.speedup is not None)])

@@ -8,6 +8,7 @@ import click
 
 from localspec.cli import bench_common as common
 from localspec.cli import options
+from localspec.cli.bench_about import About, check_page, html_option, write_page
 from localspec.cli.bench_words import Numbers, bar, number, refuse_ways
 from localspec.cli.errors import INTERRUPTED
 from localspec.cli.options import Number
@@ -15,7 +16,6 @@ from localspec.engine.requests import MAX_DRAFT_LENGTH, Speculate
 
 if TYPE_CHECKING:
     from localspec.bench.ksweep import Point
-    from localspec.engine.requests import EngineInfo
 
 THEORY, ONE = "◆", "┊"
 
@@ -37,9 +37,11 @@ THEORY, ONE = "◆", "┊"
 )  # fmt: skip
 @common.repeats_option(2)
 @common.max_tokens_option(48)
+@html_option
 @common.json_option
 def k(
     workload: Path | None,
+    html: Path | None,
     lengths: tuple[int, ...],
     drafters: tuple[Speculate, ...],
     prompts: int,
@@ -62,6 +64,7 @@ def k(
     from localspec.cli.terminal import StatusLine, say
 
     refuse_ways(values, "bench k compares draft lengths")
+    check_page(html)
     tasks = ksweep.few(common.tasks_of(workload), prompts)
     asked: Speculate = "auto" if not drafters else "draft" if "draft" in drafters else "lookup"
     choice = session.choose(values | {"speculate": asked})
@@ -83,33 +86,45 @@ def k(
         client.close()
         if measured.runs:
             curves = {drafter: ksweep.points(measured, [drafter], lengths) for drafter in known}
-            _print(curves, info, [task.id for task in tasks], as_json)
+            about = About.now(info, choice.config)
+            _print(curves, about, [task.id for task in tasks], as_json)
+            title = f"Speed-up against draft length: {info.target}"
+            write_page(html, title, about, [_chart(drafter, curve) for drafter, curve in curves.items()])
     if interrupts.hit:
         say("interrupted: what was measured until then is shown")
         return INTERRUPTED
     return 0
 
 
-def _print(curves: "dict[Speculate, list[Point]]", info: "EngineInfo", prompts: list[str], as_json: bool) -> None:
+def _print(curves: "dict[Speculate, list[Point]]", about: About, prompts: list[str], as_json: bool) -> None:
     from localspec.cli.output import print_json
 
     if as_json:
-        print_json(
-            {
-                "target": info.target, "draft": info.draft, "threads": info.threads, "flash_attn": info.flash_attn,
-                "library": info.library, "prompts": prompts,
-                "points": [asdict(point) for curve in curves.values() for point in curve],
-            }
-        )  # fmt: skip
+        points = [asdict(point) for curve in curves.values() for point in curve]
+        print_json(about.as_json() | {"prompts": prompts, "points": points})
         return
-    with_draft = f" with {info.draft}" if info.draft else ""
-    click.echo(common.shown(f"{info.target}{with_draft}, {info.threads} threads, flash attention {info.flash_attn}"))
-    click.echo(common.shown(f"{info.library}"))
+    for line in about.lines():
+        click.echo(line)
     click.echo(common.shown(f"prompts: {', '.join(prompts)}"))
     for drafter, curve in curves.items():
         click.echo()
         _print_curve(drafter, curve)
     click.echo(f"\nBars: measured speed-up; {THEORY} theory, {ONE} plain decoding. Costs are in plain passes.")
+
+
+def _chart(drafter: str, curve: "list[Point]") -> tuple[str, str]:
+    """The picture and its table."""
+    from localspec.bench.linechart import Line, chart, table
+
+    lengths = [point.length for point in curve]
+    lines = [Line("measured", [point.speedup for point in curve]), Line("theory", [point.theory for point in curve])]
+    words = f"draft length ({drafter}); speed-up over plain decoding, which is the line at 1"
+    more = [Line("accepted", [point.acceptance_rate for point in curve]),
+            Line("tokens/cycle", [point.tokens_per_cycle for point in curve]),
+            Line("verify cost", [point.verify_cost for point in curve]),
+            Line("draft cost", [point.draft_cost for point in curve])]  # fmt: skip
+    picture = chart(f"Speed-up against draft length, {drafter}", words, lengths, lines, rules=(1.0,))
+    return picture, table("draft length", lengths, [*lines, *more])
 
 
 def _print_curve(drafter: str, curve: "list[Point]") -> None:

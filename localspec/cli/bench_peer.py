@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from localspec.cli import bench_common as common
+from localspec.cli.bench_about import About
 from localspec.cli.bench_words import MISSING, number
 from localspec.cli.errors import INTERRUPTED, Failure
 from localspec.engine.requests import Speculate
@@ -13,7 +14,6 @@ from localspec.engine.requests import Speculate
 if TYPE_CHECKING:
     from localspec.bench.contest import Contest, Verdict
     from localspec.bench.peer import Peers, Setting
-    from localspec.engine.requests import EngineInfo
 
 ROUNDS = 5
 """A setting is chosen on half of them and judged on the other half."""
@@ -70,7 +70,7 @@ def compare(peers: Sequence[str], cold: bool, given: dict[str, Any]) -> int:
         for reason in servers.failed.values():
             say(f"left out from there on: {reason}")
         if held.answers:
-            _print(held, servers, info, setting, given["as_json"])
+            _print(held, servers, About.now(info, choice.config), setting, given["as_json"])
     if interrupts.hit:
         say("interrupted: what was measured until then is shown")
         return INTERRUPTED
@@ -112,21 +112,16 @@ def as_json_value(held: "Contest") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _print(held: "Contest", peers: "Peers", info: "EngineInfo", setting: "Setting", as_json: bool) -> None:
+def _print(held: "Contest", peers: "Peers", about: About, setting: "Setting", as_json: bool) -> None:
     from localspec.cli.output import print_json
 
-    facts = {
-        "target": info.target, "draft": info.draft, "threads": info.threads, "flash_attn": info.flash_attn,
-        "library": info.library, "ours": setting.ours.name, "cache_prompt": setting.cache_prompt,
-        "failed": peers.failed,
-    }  # fmt: skip
     if as_json:
-        print_json(facts | as_json_value(held))
+        facts = {"ours": setting.ours.name, "cache_prompt": setting.cache_prompt, "failed": peers.failed}
+        print_json(about.as_json() | facts | as_json_value(held))
         return
-    draft = f" with {info.draft}" if info.draft else ""
-    click.echo(common.shown(f"{info.target}{draft}, {info.threads} threads, flash attention {info.flash_attn}; ours: "
-                            f"{setting.ours.name}"))  # fmt: skip
-    click.echo(common.shown(info.library))
+    for line in about.lines():
+        click.echo(line)
+    click.echo(common.shown(f"ours: {setting.ours.name}; peers: {', '.join(map(_name, held.peers))}"))
     click.echo(f"Greedy, decode only, in turns; cache_prompt {str(setting.cache_prompt).lower()}. Speed-ups over our "
                "own plain decoding of the same round\n")  # fmt: skip
     _print_table(held)

@@ -1,11 +1,13 @@
 """`localspec bench saturation`: where this machine's spare compute ends."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from localspec.cli import bench_common as common
 from localspec.cli import options
+from localspec.cli.bench_about import About, check_page, html_option, write_page
 from localspec.cli.bench_words import MISSING, Numbers, bar, number, refuse_ways
 from localspec.cli.errors import INTERRUPTED
 from localspec.cli.options import Number
@@ -25,12 +27,14 @@ if TYPE_CHECKING:
 @click.option(
     "--context-tokens", type=Number(int, 1, 65536), default=256, show_default=True, help="What every sequence holds."
 )
+@html_option
 @common.json_option
 def saturation(
     sequences: tuple[int, ...],
     lengths: tuple[int, ...],
     repeats: int,
     context_tokens: int,
+    html: Path | None,
     as_json: bool,
     **values: Any,
 ) -> int:
@@ -44,6 +48,7 @@ def saturation(
     from localspec.cli.interrupts import Interrupts
     from localspec.cli.terminal import say
 
+    check_page(html)
     refuse_ways(values, "bench saturation verifies drafts of every length")
     if values["draft"]:
         raise click.UsageError("bench saturation loads no draft: its drafts cost nothing")
@@ -58,8 +63,10 @@ def saturation(
                 text = f"{one.sequences} sequences, " + (f"draft length {one.length}" if one.length else "plain")
                 progress.show(len(found.passes), plan.passes, text)
     finally:
-        if found.passes:
-            _print(found, plan, as_json)
+        if found.info is not None and found.passes:
+            about = About.now(found.info, choice.config)
+            _print(found, plan, about, as_json)
+            write_page(html, f"Where spare compute ends: {found.info.target}", about, charts(found, plan))
     if interrupts.hit:
         say("interrupted: what was measured until then is shown")
         return INTERRUPTED
@@ -70,7 +77,6 @@ def as_json_value(found: "Saturation", plan: "Plan") -> dict[str, Any]:
     """All figures as JSON values: `cycles_per_s` of all sequences together, `break_even` in tokens per cycle, and the
     acceptance rate that gives them (null: not even perfect drafts do)."""
     return {
-        **found.facts,
         "context": plan.context,
         "sequences": [
             {
@@ -93,16 +99,34 @@ def as_json_value(found: "Saturation", plan: "Plan") -> dict[str, Any]:
     }
 
 
-def _print(found: "Saturation", plan: "Plan", as_json: bool) -> None:
+def charts(found: "Saturation", plan: "Plan") -> list[tuple[str, str]]:
+    """The pictures, each with its table: plain tokens/s, and for every length what breaks even."""
+    from localspec.bench.linechart import Line, chart, table
+
+    counts = list(plan.sequences)
+    lines = [Line("plain", [found.cycles_per_s(count, 0) for count in counts])]
+    made = [(chart("Plain tokens/s of several sequences together", "sequences in a pass; tokens/s", counts, lines),
+             table("sequences", counts, lines))]  # fmt: skip
+    for length in plan.lengths:
+        lines = [Line("to break even", [found.break_even(count, length) for count in counts])]
+        words = f"sequences in a pass; tokens a cycle must emit, of at most {length + 1} (the line)"
+        picture = chart(f"Tokens per cycle to break even, drafts of {length}", words, counts, lines,
+                        rules=(float(length + 1),))  # fmt: skip
+        more = [Line("cycles/s", [found.cycles_per_s(count, length) for count in counts]),
+                Line("acceptance needed", [found.acceptance(count, length) for count in counts])]  # fmt: skip
+        made.append((picture, table("sequences", counts, [*lines, *more])))
+    return made
+
+
+def _print(found: "Saturation", plan: "Plan", about: About, as_json: bool) -> None:
     from localspec.cli.output import print_json, print_table
 
     if as_json:
-        print_json(as_json_value(found, plan))
+        print_json(about.as_json() | as_json_value(found, plan))
         return
-    facts = found.facts
-    click.echo(common.shown(f"{facts['target']}, {facts['threads']} threads, {plan.context} tokens a sequence, "
-                        f"flash attention {facts['flash_attn']}"))  # fmt: skip
-    click.echo(f"{common.shown(facts['library'])}\n")
+    for line in about.lines():
+        click.echo(line)
+    click.echo(f"{plan.context} tokens a sequence\n")
     plain = [found.cycles_per_s(count, 0) for count in plan.sequences]
     top = max((speed for speed in plain if speed is not None), default=0.0)
     print_table(

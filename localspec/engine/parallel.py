@@ -5,8 +5,8 @@ Run as a module it is a process of its own, because a native fault must not reac
 standard input says what to measure (`Job`), JSON lines on standard output say what was found, standard error is the
 log. When standard input closes the process ends, also in the middle of a decode.
 
-Lines: {"type": "loaded", "target", "threads", "flash_attn", "library", "gpu_layers", "context"}, then {"type": "pass",
-"sequences", "length", "round", "ms"}, then {"type": "end"}; or {"type": "error", "kind", "message"}.
+Lines: {"type": "loaded", and the fields of `EngineInfo`}, then {"type": "pass", "sequences", "length", "round", "ms"},
+then {"type": "end"}; or {"type": "error", "kind", "message"}.
 """
 
 import json
@@ -137,8 +137,7 @@ def measure(job: Job, tell: Callable[[dict[str, Any]], None]) -> None:
             kv_type=job.config.kv_type, flash_attn=cast(FlashAttention, info.flash_attn), swa_full=job.config.swa_full,
             sequences=max(job.sequences),
         )  # fmt: skip
-        tell({"type": "loaded", "target": info.target, "threads": info.threads, "flash_attn": info.flash_attn,
-              "library": info.library, "gpu_layers": info.gpu_layers, "context": job.context})  # fmt: skip
+        tell({"type": "loaded", **asdict(info)})
         context = Sequences(model, options)
         try:
             _time(context, job, tell)

@@ -15,6 +15,7 @@ from localspec.bench.theory import expected_tokens
 from localspec.engine.requests import Speculate
 from tests.bench.answers import CHAT, EDIT_A, EDIT_B, prompting
 from tests.bench.cycles import Priced
+from tests.bench.test_html import Page
 from tests.cli.streams import CommandLine
 from tests.fake_engine import Say, Script, plain
 from tests.tiny import vocabulary, write_llama
@@ -120,7 +121,8 @@ def test_the_command_draws_a_curve_for_each_drafter(cli: CommandLine, model: Pat
     )  # fmt: skip
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
-    assert "tiny.gguf with tiny.gguf" in lines[0]
+    assert lines[0].startswith("target tiny.gguf")
+    assert "draft tiny.gguf" in lines[0]
     rows = [line.split() for line in lines if line.startswith((" ", "lookup", "draft"))]
     assert [row[0] for row in rows] == ["lookup", "1", "2", "draft", "1", "2"]
     # The fake engine answers all alike.
@@ -129,6 +131,19 @@ def test_the_command_draws_a_curve_for_each_drafter(cli: CommandLine, model: Pat
     asked = [(request.speculate, request.draft_length) for request in cli.engines[-1].requests]
     assert asked == [("off", None), ("lookup", 1), ("lookup", 2), ("draft", 1), ("draft", 2)]
     assert cli.engines[-1].closed
+
+
+def test_the_page_has_both_curves_for_each_drafter(cli: CommandLine, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "[page].html"
+    arguments = ("--lengths", "1,2", "--prompts", "1", "--repeats", "1", "--html", str(file))
+    outcome = cli.run("bench", "k", "--target", str(model), "--draft", str(model), *arguments)
+    assert (outcome.code, outcome.err) == (0, f"localspec: the page is {file}\n")
+    found = Page(file.read_text(encoding="utf-8"))
+    assert found.count("svg") == found.count("table") == 2
+    # Measured at both lengths; the scripted drafts are all of 2, so nothing tells what a cycle of length 1 costs.
+    assert found.count("path") == 4
+    assert found.count("circle") == 2 * (2 + 1)
+    assert {"measured", "theory"} <= set(found.words["th"])
 
 
 def test_longer_drafts_than_usual_get_their_room(cli: CommandLine, model: Path) -> None:

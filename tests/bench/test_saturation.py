@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from localspec.bench.theory import acceptance_for, expected_tokens, speedup
 from localspec.engine import quirks
 from localspec.engine.errors import EngineDied, LoadError
 from localspec.engine.requests import EngineConfig
+from tests.bench.test_html import Page
 from tests.cli.streams import CommandLine
+from tests.fake_engine import INFO
 from tests.tiny import write_llama
 
 
@@ -42,7 +45,7 @@ def test_break_even_is_the_median_of_ratios_within_rounds() -> None:
         Pass(2, 0, 0, 10.0), Pass(2, 3, 0, 20.0), Pass(2, 3, 1, 300.0), Pass(2, 0, 1, 100.0), Pass(2, 0, 2, 10.0),
         Pass(2, 3, 2, 40.0),
     ]  # fmt: skip
-    found = Saturation({}, passes)
+    found = Saturation(None, passes)
     assert found.break_even(2, 3) == pytest.approx(3.0)
     assert found.acceptance(2, 3) == pytest.approx(acceptance_for(3.0, 3))
     assert found.cycles_per_s(2, 0) == pytest.approx(200.0)
@@ -51,7 +54,7 @@ def test_break_even_is_the_median_of_ratios_within_rounds() -> None:
 
 
 def test_a_round_without_its_plain_pass_has_no_ratio() -> None:
-    assert Saturation({}, [Pass(1, 3, 0, 5.0)]).break_even(1, 3) is None
+    assert Saturation(None, [Pass(1, 3, 0, 5.0)]).break_even(1, 3) is None
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,8 @@ def test_the_real_process_times_every_pass(model: Path, tmp_path: Path) -> None:
     told = list(Measurement(plan(model), state_dir=tmp_path).run(found))
     assert told == found.passes
     assert len(told) == plan(model).passes == 8
-    assert found.facts["target"] == "tiny.gguf"
+    assert found.info is not None
+    assert (found.info.target, found.info.threads) == ("tiny.gguf", 1)
     assert found.break_even(2, 3) is not None
     assert "parallel sequences of tiny.gguf" in (tmp_path / "engine.log").read_text()
 
@@ -85,7 +89,7 @@ def child(tmp_path: Path, code: str) -> list[str]:
         "job = json.loads(sys.stdin.readline())\n"
         "def tell(**line): print(json.dumps(line), flush=True)\n"
         "def one(ms): tell(type='pass', sequences=1, length=0, round=0, ms=ms)\n"
-        "tell(type='loaded', target='t', threads=1, flash_attn='off', library='x')\n"
+        f"tell(type='loaded', **{asdict(INFO)!r})\n"
     )
     file = tmp_path / "child.py"
     file.write_text(start + code)
@@ -139,7 +143,9 @@ ARGUMENTS = ("bench", "saturation", "--threads", "1", "--repeats", "2", "--conte
 def test_the_command_prints_a_table_for_every_length(cli: CommandLine, model: Path) -> None:
     outcome = cli.run(*ARGUMENTS, "--target", str(model), "--sequences", "1,2", "--lengths", "1,3")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "tiny.gguf, 1 threads, 8 tokens a sequence" in outcome.out
+    assert outcome.out.startswith("target tiny.gguf")
+    assert "8 tokens a sequence" in outcome.out
+    assert "bench saturation --target" in outcome.out
     assert "Drafts of 1: a cycle emits between 1 and 2 tokens" in outcome.out
     assert "Drafts of 3: a cycle emits between 1 and 4 tokens" in outcome.out
     assert "pay" in outcome.out.splitlines()[-1]
@@ -148,6 +154,8 @@ def test_the_command_prints_a_table_for_every_length(cli: CommandLine, model: Pa
 def test_json_has_every_figure(cli: CommandLine, model: Path) -> None:
     outcome = cli.run(*ARGUMENTS, "--target", str(model), "--sequences", "2,1", "--lengths", "3", "--json")
     found = json.loads(outcome.out)
+    assert found["machine"]["target"]["name"] == "tiny.gguf"
+    assert found["command"].endswith("--sequences 1,2 --lengths 3 --repeats 2 --context-tokens 8 --json")
     assert [row["sequences"] for row in found["sequences"]] == [1, 2]
     for row in found["sequences"]:
         (draft,) = row["drafts"]
@@ -178,10 +186,27 @@ def test_the_verdict_says_up_to_where_drafts_can_pay() -> None:
     from localspec.cli.bench_saturation import verdict
 
     plan = Plan(EngineConfig("t"), (1, 2, 4), (3,))
-    found = Saturation({}, [
+    found = Saturation(None, [
         Pass(1, 0, 0, 10), Pass(1, 3, 0, 20), Pass(2, 0, 0, 10), Pass(2, 3, 0, 30), Pass(4, 0, 0, 10),
         Pass(4, 3, 0, 50),
     ])  # fmt: skip
     assert verdict(found, plan, 3) == "With 2 sequences drafts of 3 pay from 81% accepted on; with 4 they cannot pay."
-    assert "cannot pay here" in verdict(Saturation({}, found.passes[-2:]), plan, 3)
+    assert "cannot pay here" in verdict(Saturation(None, found.passes[-2:]), plan, 3)
     assert saturation.SEQUENCES == (1, 2, 4, 8, 16)
+
+
+def test_the_page_has_a_picture_and_a_table_for_every_length(cli: CommandLine, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    arguments = ("--target", str(model), "--sequences", "1,2", "--lengths", "1,3", "--html", str(file), "--json")
+    outcome = cli.run(*ARGUMENTS, *arguments)
+    assert outcome.err == f"localspec: the page is {file}\n"
+    found, measured = Page(file.read_text(encoding="utf-8")), json.loads(outcome.out)
+    assert found.count("svg") == found.count("table") == 3
+    rate = measured["sequences"][1]["drafts"][1]["break_even"]
+    assert f"{rate:.2f}" in found.words["td"]
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(cli: CommandLine, model: Path) -> None:
+    outcome = cli.run(*ARGUMENTS, "--target", str(model), "--html", "/no/such/folder/page.html")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "cannot be written" in outcome.err

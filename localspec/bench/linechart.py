@@ -1,0 +1,71 @@
+"""A line chart, and its figures as a table: lines over the same few values of x, which stand side by side as they are
+(draft lengths, numbers of sequences: what lies between two of them was not measured)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from localspec.bench import svg
+
+WIDTH, HEIGHT = 760.0, 300.0
+LEFT, RIGHT, TOP, BOTTOM = 60.0, 130.0, 20.0, 60.0
+
+KINDS = ("", "c1", "c2")
+"""How lines are told apart without colour: whole, dashed, dotted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: a value for each x; None where nothing was measured."""
+
+    name: str
+    values: Sequence[float | None]
+
+
+def chart(title: str, x_words: str, xs: Sequence[int], lines: Sequence[Line], *, rules: Sequence[float] = ()) -> str:
+    """The picture; `rules` are values that deserve a line across it. Lines are whole, dashed or dotted, in turn."""
+    known = [value for line in lines for value in line.values if value is not None]
+    top = svg.ticks(max([*known, *rules, 1e-9]) * 1.02, 5)
+    floor = HEIGHT - BOTTOM
+
+    def x(place: int) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (place + 0.5) / max(1, len(xs))
+
+    def y(value: float) -> float:
+        return TOP + (floor - TOP) * (1 - value / top[-1])
+
+    parts = []
+    for tick in top:
+        parts.append(svg.line(LEFT, y(tick), WIDTH - RIGHT, y(tick), "grid"))
+        parts.append(svg.text(LEFT - 8, y(tick) + 4, f"{tick:g}", at="end", kind="small"))
+    for place, here in enumerate(xs):
+        parts.append(svg.text(x(place), floor + 16, str(here), at="middle", kind="small"))
+    parts += [svg.line(LEFT, y(rule), WIDTH - RIGHT, y(rule), "one") for rule in rules]
+    for number, line in enumerate(lines):
+        points = [(x(place), y(value)) for place, value in enumerate(line.values) if value is not None]
+        if not points:
+            continue
+        parts.append(svg.path(points, f"curve {KINDS[number % len(KINDS)]}".strip()))
+        for place, value in enumerate(line.values):
+            if value is not None:
+                parts.append(svg.dot(x(place), y(value), 3, "point", f"{line.name}, {xs[place]}: {value:.2f}"))
+        parts.append(svg.text(points[-1][0] + 10, points[-1][1] + 4, line.name, kind="small"))
+    parts.append(svg.text(LEFT, HEIGHT - 12, x_words, kind="small"))
+    described = "; ".join(
+        f"{line.name}: " + ", ".join(f"{x_} {value:.2f}" for x_, value in zip(xs, line.values, strict=True) if value)
+        for line in lines
+    )
+    return svg.figure(WIDTH, HEIGHT, title, described or "nothing was measured", parts)
+
+
+def table(first: str, xs: Sequence[int], lines: Sequence[Line]) -> str:
+    """The chart's figures as markup; `first` names the x."""
+    head = "".join(f'<th scope="col">{svg.shown(one)}</th>' for one in (first, *(line.name for line in lines)))
+    rows = []
+    for place, value in enumerate(xs):
+        cells = [str(value), *(_figure(line.values[place]) for line in lines)]
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
