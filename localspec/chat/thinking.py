@@ -55,6 +55,18 @@ class Thinking:
             return Plain()
         return MarkerSplitter(*self.markers, opened=_opened(prompt, *self.markers))
 
+    def answer_at_once(self, prompt: tuple[Segment, ...]) -> tuple[tuple[Segment, ...], Splitter]:
+        """The prompt for an answer without thoughts, also where the template leaves no choice, and what splits it.
+
+        For an answer whose whole text is bounded (by a grammar): a thought that the prompt opens is closed empty, and
+        where every message names its channel the prompt names it.
+        """
+        if self.channels:
+            return (*prompt, Segment("<|channel|>final<|message|>", True)), ChannelSplitter(final=True)
+        if self.markers is not None and _opened(prompt, *self.markers):
+            return (*prompt, Segment(f"\n{self.markers[1]}\n\n", True)), Plain()
+        return prompt, Plain()
+
     def resume(self, prompt: tuple[Segment, ...], thoughts: str, text: str) -> tuple[tuple[Segment, ...], Splitter]:
         """The prompt for going on with an answer that was stopped, and what splits the rest of it.
 

@@ -5,13 +5,15 @@ A value of the wrong form is wrong usage (exit code 2); a number out of its rang
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from localspec.chat.settings import AUTO, BY_NAME, Settings
 from localspec.cli.errors import Failure
-from localspec.engine import ranges
+from localspec.engine import gbnf, ranges, schema
+from localspec.engine.errors import EngineError
 from localspec.engine.requests import MAX_DRAFT_LENGTH
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -129,6 +131,50 @@ sampling_options = _stack(
     click.option("--presence-penalty", type=Number(float), help=f"[default: {DEFAULTS.presence_penalty:g}]"),
     click.option("--seed", type=Number(int, 0, 2**64 - 1), help="Seed of the random draws."),
 )
+
+bound_options = _stack(
+    click.option(
+        "--json-schema",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The answer is JSON that fits the schema in this file.",
+    ),
+    click.option(
+        "--grammar",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The answer is a text of the grammar (GBNF) in this file.",
+    ),
+)
+
+
+def bound(values: dict[str, Any]) -> dict[str, str]:
+    """What bounds the answer's text, as fields of the engine's request; empty when nothing does.
+
+    Raises `Failure` or `EngineError` for a file that cannot be read or used: before any model is loaded.
+    """
+    given = {name: values[name] for name in ("json_schema", "grammar") if values[name] is not None}
+    if len(given) > 1:
+        raise click.UsageError("--json-schema and --grammar both bound the answer: give one of them")
+    if given and values["think"] == "on":
+        raise click.UsageError(
+            "--think on has no place here: --json-schema and --grammar bound all that is said"
+        )
+    texts = {}
+    for name, path in given.items():
+        option = f"--{name.replace('_', '-')}"
+        try:
+            texts[name] = path.read_text("utf-8-sig")
+        except UnicodeDecodeError:
+            raise Failure(f"{option} {path} is not UTF-8 text") from None
+        try:
+            if name == "grammar":
+                gbnf.check(texts[name])
+            else:
+                schema.prepare(texts[name])
+        except EngineError as error:
+            raise Failure(f"{option} {path}: {error}") from None
+    return texts
 
 
 def left_to_the_program(settings: Settings) -> set[str]:

@@ -38,6 +38,7 @@ class _Command(click.Command):
 @options.model_options
 @options.sampling_options
 @options.shared_option
+@options.bound_options
 @click.option("--max-tokens", type=Number(int, 1), help="Longest answer.  [default: until it ends]")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text; may be repeated.")
 @click.option("--think", type=click.Choice(("auto", "on", "off")), help="Thinking, where the model can.  [auto]")
@@ -92,7 +93,11 @@ def _answer(prompt: str | None, values: dict[str, Any]) -> int:
         raise click.UsageError("--raw is not part of a chat: -c has nothing to go on with")
     if values["go_on"]:
         values = keeping.options_of_last(values)
+    bound = options.bound(values)
     held = settings.in_force(values)
+    if bound:
+        # Thoughts would have to fit the grammar too.
+        held = replace(held, think="off")
     asked = prompts.read_prompt(prompt, values["files"], raw=values["raw"])
     if any(not stop for stop in values["stop"]):
         raise Failure("--stop must not be empty")
@@ -105,7 +110,7 @@ def _answer(prompt: str | None, values: dict[str, Any]) -> int:
             keep = held.history and not values["no_history"]
             kept = keeping.go_on(values, held, keep) if values["go_on"] else keeping.begin(held, keep)
             keeping.restore(kept, client)
-        request, splitter = _request(asked, values, held, choice.speculate, client, info, kept)
+        request, splitter = _request(asked, values, held, choice.speculate, client, info, kept, bound)
         chosen = options.left_to_the_program(held)
         told = kept.session if kept is not None else None
         sink: Sink
@@ -145,8 +150,10 @@ def _request(
     client: "Engine",
     info: EngineInfo,
     kept: "Kept | None",
+    bound: dict[str, str],
 ) -> tuple[Request, Splitter]:
-    """The engine's request, and what tells thoughts from the answer. `kept` None: the text as it is."""
+    """The engine's request, and what tells thoughts from the answer. `kept` None: the text as it is. `bound`: fields of
+    the request that bound the answer's text."""
     from localspec.chat.attach import sources_in
     from localspec.chat.templates import ChatTemplate
     from localspec.chat.thinking import plan
@@ -167,5 +174,7 @@ def _request(
         kept.talk.ask(asked.text)
         made = keeping.prompt_for(kept, template, thinking, client, info, held)
         prompt, splitter, keep = made.segments, made.splitter, thinking.keep_control
+        if bound:
+            prompt, splitter = thinking.answer_at_once(prompt)
     request = replace(held, speculate=speculate).request(prompt, keep_control=keep, stop=values["stop"])
-    return replace(request, sources=sources), splitter
+    return replace(request, sources=sources, **bound), splitter  # type: ignore[arg-type]  # texts, by name

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from localspec.engine.errors import EngineError
-from localspec.engine.llama import schema_to_gbnf
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 
@@ -50,6 +49,9 @@ def grammar_of(text: str) -> tuple[str, list[str]]:
 
     Raises `EngineError` for what is no schema, or what the converter cannot express.
     """
+    # Here, because who only checks a schema (`prepare`) has no use for the native library.
+    from localspec.engine.llama import schema_to_gbnf
+
     prepared, not_enforced = prepare(text)
     try:
         grammar = schema_to_gbnf(prepared)
