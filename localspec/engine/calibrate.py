@@ -8,6 +8,7 @@ contexts of its own (`flash.py`).
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from localspec.engine.context import Aborted, Context
 from localspec.engine.cost_store import CostStore, fingerprint, flash_key
@@ -218,9 +219,20 @@ class Calibration:
         return plain is not None and plain >= TOO_SHORT_MS
 
     def report(self) -> CostReport:
-        """What is known now."""
+        """What is known now, and why it may stay at that."""
         info = self._loaded.info
-        return self.costs.report(info.context, info.flash_attn, draft=self._loaded.draft is not None)
+        report = self.costs.report(info.context, info.flash_attn, draft=self._loaded.draft is not None)
+        return replace(report, notes=tuple(self._reasons()))
+
+    def _reasons(self) -> Iterator[str]:
+        kind = self._loaded.target.depth.kind
+        if kind == "none":
+            yield "This model's cache cannot be cut back: it runs without drafting, and passes are not measured."
+        elif kind != "unlimited":
+            yield "This model's cache cannot be cut back to any point: passes are measured before answers only."
+        plain = self.costs.plain_ms(PREFIX)
+        if plain is not None and plain < TOO_SHORT_MS:
+            yield f"A plain pass takes less than {TOO_SHORT_MS:g} ms: only answers teach what passes cost."
 
     def flash_key(self) -> str:
         return flash_key(self._config, self._loaded.info.threads, self._loaded.info.gpu_layers)

@@ -1,6 +1,7 @@
 """The cost curve as it leaves the engine: for people, for plots, and for pricing cycles in virtual time."""
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from localspec.engine.requests import FlashAttention
@@ -46,17 +47,21 @@ class CostReport:
     def relative(self, width: int, context: int) -> float:
         """A target pass of `width` tokens at `context` tokens relative to a plain pass there: linear between the
         report's contexts, the nearest one's outside; never mixed across widths."""
-        j = self.widths.index(min(width, self.widths[-1]))
+        j = self.widths.index(max(1, min(width, self.widths[-1])))
         beyond = max(1.0, width / self.widths[-1])
-        at = bisect_left(self.contexts, context)
-        if at == 0 or at == len(self.contexts):
-            return self.table[min(at, len(self.contexts) - 1)][j] * beyond
-        low, high = self.contexts[at - 1], self.contexts[at]
-        share = (context - low) / (high - low)
-        return (self.table[at - 1][j] * (1 - share) + self.table[at][j] * share) * beyond
+        return self._along([row[j] for row in self.table], context) * beyond
 
     def ms(self, width: int, context: int) -> float | None:
-        """Milliseconds of such a pass at the usual speed; None when no plain pass was ever seen at this context."""
-        at = min(range(len(self.contexts)), key=lambda i: abs(self.contexts[i] - context))
-        plain = self.plain_ms[at]
-        return None if plain is None else plain * self.relative(width, context)
+        """Milliseconds of such a pass at the usual speed; None when no plain pass was ever seen."""
+        plain = [ms for ms in self.plain_ms if ms is not None]
+        if len(plain) < len(self.contexts):
+            return None
+        return self._along(plain, context) * self.relative(width, context)
+
+    def _along(self, values: Sequence[float], context: int) -> float:
+        """Between the values at the report's contexts."""
+        at = bisect_left(self.contexts, context)
+        if at == 0 or at == len(self.contexts):
+            return values[min(at, len(self.contexts) - 1)]
+        low, high = self.contexts[at - 1], self.contexts[at]
+        return values[at - 1] + (values[at] - values[at - 1]) * (context - low) / (high - low)

@@ -11,7 +11,8 @@ from localspec.engine import calibrate, machine
 from localspec.engine.calibrate import GROUPS, TIMES, plan
 from localspec.engine.errors import EngineError
 from localspec.engine.generate import Engine
-from localspec.engine.requests import EngineConfig, SamplerSettings
+from localspec.engine.load import _flash
+from localspec.engine.requests import EngineConfig, FlashAttention, KvType, SamplerSettings
 from tests import tiny
 from tests.engine.answers import ask
 from tests.engine.conftest import MakeEngine
@@ -71,6 +72,7 @@ def test_idle_measuring_finds_the_whole_curve_and_leaves_the_contexts_empty(make
     assert engine._model_drafter is not None
     assert engine._model_drafter.context.tokens == []
     assert engine.costs().samples[0] > 0
+    assert engine.costs().notes == ()
 
 
 def rows_of(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
@@ -200,6 +202,7 @@ def test_a_pass_too_short_to_matter_is_not_measured(make_engine: MakeEngine, mon
     monkeypatch.setattr(calibrate, "TOO_SHORT_MS", 1e6)
     engine = make_engine("target", "draft")
     engine.idle(never)
+    assert any("less than" in note for note in engine.costs().notes)
     assert counts(engine) == {1: TIMES}
     assert engine._costs.draft_count(calibrate.PREFIX) == 0
 
@@ -208,6 +211,7 @@ def test_a_pass_too_short_to_matter_is_not_measured(make_engine: MakeEngine, mon
 def test_a_cache_that_cannot_be_cut_anywhere_is_measured_only_while_empty(make_engine: MakeEngine, name: str) -> None:
     engine = make_engine(name, swa_full=False)
     assert engine._loaded.target.depth.kind != "unlimited"
+    assert any("cannot be cut back" in note for note in engine.costs().notes)
     engine.idle(never)
     assert counts(engine, 0)[4] >= TIMES
     assert engine._loaded.target.tokens == []
@@ -386,3 +390,13 @@ def test_a_cache_that_cannot_be_cut_gets_a_short_run_with_a_reason(make_engine: 
     assert report.samples[report.widths.index(4)] >= TIMES
     assert report.faster is None
     assert any("cannot be cut" in note for note in report.notes)
+
+
+def test_what_a_quantised_cache_needs_and_what_a_person_says_come_before_the_verdict() -> None:
+    def flash(kind: FlashAttention = "auto", kv_type: KvType = "f16", faster: FlashAttention | None = None) -> str:
+        return _flash(EngineConfig("t", flash_attn=kind, kv_type=kv_type), on_gpu=False, faster=faster)
+
+    assert flash(faster="on") == "on"
+    assert flash(faster="off") == flash() == "off"
+    assert flash("off", faster="on") == "off"
+    assert flash(kv_type="q8_0", faster="off") == "on"

@@ -221,3 +221,27 @@ def test_reading_costs_by_the_tokens_missing() -> None:
     costs = Costs(0.4)
     assert costs.catching_up(1, 100) == costs.catching_up(IN_STEP, 100) == 0.0
     assert 0.0 < costs.catching_up(100, 100) < costs.catching_up(1000, 100) < 1000 * costs.draft_token(100)
+
+
+def test_a_report_says_what_the_costs_say() -> None:
+    machine = Machine(steps)
+    costs = Costs(0.4)
+    assert costs.report(4096, "off", draft=True).ms(4, 100) is None
+    machine.run(costs, *WIDTHS, times=4)
+    machine.run(costs, *WIDTHS, context=1500, times=4)
+    costs.learn_draft(100, 1, 4, 0.1)
+    report = costs.report(4096, "off", draft=True)
+    assert report.measured == (100, 1500)
+    assert max(report.contexts) == 4096
+    for context in (64, 100, 800, 1500, 4096):
+        usual = costs.plain_ms(context)
+        assert usual is not None
+        for width in (1, 3, 4, 7, 16, 33):
+            assert report.relative(width, context) == pytest.approx(costs.relative(width, context), rel=0.01)
+            ms = report.ms(width, context)
+            assert ms == pytest.approx(usual / report.momentary * costs.relative(width, context), rel=0.01)
+    assert report.relative(66, 100) == pytest.approx(2 * report.relative(33, 100))
+    assert report.samples[0] > report.samples[15] > report.samples[4] == 0
+    assert report.draft_token == pytest.approx(costs.draft_token(64))
+    assert costs.report(4096, "off", draft=False).draft_token is None
+    assert costs.report(32, "off", draft=False).contexts == (32,)
