@@ -157,9 +157,7 @@ def bound(values: dict[str, Any]) -> dict[str, str]:
     if len(given) > 1:
         raise click.UsageError("--json-schema and --grammar both bound the answer: give one of them")
     if given and values["think"] == "on":
-        raise click.UsageError(
-            "--think on has no place here: --json-schema and --grammar bound all that is said"
-        )
+        raise click.UsageError("--think on has no place here: --json-schema and --grammar bound all that is said")
     texts = {}
     for name, path in given.items():
         option = f"--{name.replace('_', '-')}"
