@@ -39,7 +39,7 @@ def speedups(mode: ModeReport) -> str:
         )
         parts += _speedup_bar(row, x, y)
     parts += [svg.line(x(1), TOP - 6, x(1), height - BOTTOM, "one"), svg.text(x(1), TOP - 10, "plain", at="middle")]
-    legend = "bar: wall clock with its 95 % interval   ◆ virtual time   ┃ bound of lookup"
+    legend = "bar and number: wall clock, with its 95 % interval   ◆ virtual time   ┃ bound of lookup"
     parts.append(svg.text(LEFT, height - 8, legend, kind="small"))
     described = "; ".join(
         f"{row.category} {row.wall.value:.2f} times plain" for row in rows if row.wall.value is not None
@@ -142,9 +142,10 @@ def cost_curve(curve: Curve, mode: ModeReport | None) -> str:
             parts.append(svg.text(WIDTH - right + 4, end + 4, f"{context:,}", kind="small"))
     for width in (1, *range(4, WIDEST + 1, 4)):
         parts.append(svg.text(x(width), y(0) + 16, str(width), at="middle", kind="small"))
-    words = "tokens in a pass; line: cost in plain passes"
-    words += " (at the right: tokens of context)" if len(contexts) > 1 else ""
-    words += f"; bars: how often a pass was that wide ({total} drafts)" if total else ""
+    if len(contexts) > 1:
+        parts.append(svg.text(WIDTH - right + 4, TOP - 14, "context", kind="small"))
+    words = "tokens in a pass; line: its cost in plain passes"
+    words += f"; bars: how often it was that wide ({total} drafts)" if total else ""
     parts.append(svg.text(left, height - 8, words, kind="small"))
     shown = (2, 4, 8, 16, 32)
     costs = ", ".join(f"{width} tokens {curve.relative(width, contexts[0]):.2f}" for width in shown)
