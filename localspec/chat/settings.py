@@ -69,6 +69,7 @@ class Settings:
     color: Color = "auto"
     history: bool = True
     kv_disk_gb: float = 2.0
+    share_engine: bool = True
 
     def with_values(self, values: Mapping[str, Value]) -> "Settings":
         """These settings with `values` (checked ones, by name) put over them."""
@@ -287,6 +288,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("history", "Program", "History", "Whether chats are kept on this disk.", "flag", per_pair=False),
     Setting("kv_disk_gb", "Program", "Saved caches", "Gigabytes of disk for taking up old chats without reading again.",
             "number", low=0, per_pair=False),
+    Setting("share_engine", "Program", "Let commands use this engine",
+            "Whether `localspec run` and the like ask the app while it is open.",
+            "flag", holds="at once", per_pair=False),
 )  # fmt: skip
 """Every setting, in the order of the screen."""
 

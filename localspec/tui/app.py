@@ -83,7 +83,8 @@ def _remember(values: dict[str, Value]) -> None:
 
 
 class LocalspecApp(App[None]):
-    """`client_factory` makes the engine's client, `choose` finds the files; tests put scripted ones in their place."""
+    """`client_factory` makes the engine's client, `choose` finds the files; tests put scripted ones in their place.
+    `share`: commands in other terminals may use the engine, if the settings say so too."""
 
     TITLE = "localspec"
     CSS_PATH = "app.tcss"
@@ -107,6 +108,7 @@ class LocalspecApp(App[None]):
         choose: Choose = choose_files,
         config: Config | None = None,
         pull: Callable[..., Any] | None = None,
+        share: bool = False,
     ) -> None:
         super().__init__()
         for theme in themes.OWN:
@@ -124,6 +126,8 @@ class LocalspecApp(App[None]):
             client_factory,
             lambda state: self.post_message(messages.EngineStateChanged(state)),
             lambda: self.post_message(messages.EventsReady()),
+            (lambda: self.settings) if share else None,
+            self.journal.add,
         )
         self.caches = ChatCaches(self.keeper, self._cache_store)
 
@@ -214,6 +218,8 @@ class LocalspecApp(App[None]):
         choice = self.engine.choice
         if choice is not None and message.settings.needs_loading(before):
             self.load_pair(choice.name, None)
+        elif message.settings.share_engine != before.share_engine:
+            self.keeper.share_again()
 
     def on_downloads_changed(self, message: messages.DownloadsChanged) -> None:
         self.fetching.changed(message.name)
@@ -239,6 +245,9 @@ class LocalspecApp(App[None]):
             self._welcomed = True
         elif state.choice is None and state.phase == "broken":
             self._welcome()
+        if state.lent:
+            # The engine's caches hold what the command asked, and no chat any more.
+            self.caches.answered(None, 0)
         self._note(state)
         self.chat.show_engine(state)
         for shown in self.screen_stack:
@@ -282,4 +291,4 @@ def run_app(settings: Settings | None = None) -> None:
     config = None if settings else config_file.load()
     holds = settings or (config or Config()).settings()
     history = History.open() if holds.history else History.in_memory()
-    LocalspecApp(settings=settings, config=config, history=history).run()
+    LocalspecApp(settings=settings, config=config, history=history, share=True).run()

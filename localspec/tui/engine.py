@@ -6,19 +6,23 @@ fast tokens arrive, the screen is told once and paints as often as it likes.
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from localspec.chat.splitting import Part, Splitter
 from localspec.engine.errors import Busy, EngineError
 from localspec.engine.events import Cycle, Event, Finished, Notice, Prefill, Started, Token
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.server.turns import Left, Place
+from localspec.tui.sharing import Sharing
 
 if TYPE_CHECKING:
     from localspec.chat.pairing import Choice
     from localspec.chat.recording import Recorder
+    from localspec.chat.settings import Settings
 
 LAST_WORDS_S = 0.3
 
@@ -43,7 +47,8 @@ class EngineLike(Protocol):
 @dataclass(frozen=True, slots=True)
 class EngineState:
     """`none`: nothing is loaded and nothing is wrong. `progress` is a fraction while loading; `error` one line when
-    broken; `notes` are lines for the person about what was loaded."""
+    broken; `notes` are lines for the person about what was loaded; `lent`: an answer for a command in another terminal
+    is being made."""
 
     phase: Phase = "none"
     choice: "Choice | None" = None
@@ -51,6 +56,7 @@ class EngineState:
     info: EngineInfo | None = None
     error: str = ""
     notes: tuple[str, ...] = ()
+    lent: bool = False
 
     @property
     def can_answer(self) -> bool:
@@ -70,13 +76,16 @@ Arrived = Started | Prefill | Part | Cycle | Notice | Finished | Broken
 
 class EngineKeeper:
     """Keeps one engine. Methods are for the app's thread and return at once; what comes of them arrives through
-    `on_state` and `on_events`, which are called in other threads."""
+    `on_state` and `on_events`, which are called in other threads. With `settings` the engine is shared with commands in
+    other terminals (see `sharing`)."""
 
     def __init__(
         self,
         make: Callable[[EngineConfig], EngineLike],
         on_state: Callable[[EngineState], object],
         on_events: Callable[[], object],
+        settings: Callable[[], "Settings"] | None = None,
+        log: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._make = make
         self._on_state = on_state
@@ -87,6 +96,9 @@ class EngineKeeper:
         self._queue: list[Arrived] = []
         self._told = False
         self._thread: threading.Thread | None = None
+        self._place: Place | None = None
+        self._has_turn = False
+        self.sharing = Sharing(settings, self._lent, log)
         self.state = EngineState()
 
     def open(self, choose: "Callable[[], Choice]") -> None:
@@ -119,10 +131,13 @@ class EngineKeeper:
         self._thread = self._run(lambda: self._answer(turn, asked, client, request, splitter, begin))
 
     def cancel(self) -> None:
-        """End the answer being made."""
+        """End the answer being made, or waiting for its turn."""
         client = self._client
         if client is not None and self.state.phase == "answering":
-            client.cancel()
+            if self._place is not None:
+                self._place.leave()
+            if self._has_turn:
+                client.cancel()
 
     def count(self, prompt: tuple[Segment, ...]) -> int:
         """The tokens of a prompt. Waits for the engine: for threads. Raises `EngineError`."""
@@ -160,6 +175,7 @@ class EngineKeeper:
         with self._lock:
             self._turn += 1
             client, self._client = self._client, None
+        self.sharing.close()
         if client is not None:
             client.close()
         if self._thread is not None:
@@ -181,6 +197,14 @@ class EngineKeeper:
             self.state = state
         self._on_state(state)
 
+    def _change(self, turn: int, **changes: Any) -> None:
+        """Another state that differs from the one now only in this."""
+        with self._lock:
+            if turn != self._turn:
+                return
+            self.state = state = replace(self.state, **changes)
+        self._on_state(state)
+
     def _load(self, turn: int, old: EngineLike | None, choose: "Callable[[], Choice]") -> None:
         from localspec.chat.errors import reason_of
         from localspec.chat.pairing import start
@@ -200,19 +224,38 @@ class EngineKeeper:
 
         try:
             if old is not None:
+                self.sharing.end()
                 self._let_go(old)
             choice = choose()
             self._set(turn, EngineState("loading", choice))
-            _, info, notes = start(choice, make, progress)
+            client, info, notes = start(choice, make, progress)
         except Exception as error:
             self._set(turn, EngineState("broken", choice, error=reason_of(error)))
             return
         self._set(turn, EngineState("ready", choice, 1.0, info, notes=(*choice.notes, *notes)))
+        if turn == self._turn:
+            self.sharing.begin(client, choice, info)
+
+    def share_again(self) -> None:
+        """The person has changed their mind on sharing, or what is shared."""
+        client, choice, info = self._client, self.state.choice, self.state.info
+
+        def work() -> None:
+            self.sharing.end()
+            if client is not None and choice is not None and info is not None:
+                self.sharing.begin(client, choice, info)
+
+        self._run(work)
+
+    def _lent(self, now: bool) -> None:
+        self._change(self._turn, lent=now)
 
     def _let_go(self, client: EngineLike) -> None:
         """Ends an engine; an answer it is making is stopped first, so that what there is of it is kept."""
         thread = self._thread
         if thread is not None and thread.is_alive():
+            if (place := self._place) is not None:
+                place.leave()
             client.cancel()
             thread.join(STOP_S)
         client.close()
@@ -229,22 +272,43 @@ class EngineKeeper:
         from localspec.chat.errors import reason_of
         from localspec.engine.errors import EngineDied
 
-        state = replace(self.state, phase="ready")
+        after: dict[str, Any] = {"phase": "ready"}
         recorder = begin()
         try:
-            for event in client.generate(request):
-                self._put(asked, *_recorded(recorder, splitter, event))
+            with self._its_turn():
+                for event in client.generate(request):
+                    self._put(asked, *_recorded(recorder, splitter, event))
+        except Left:
+            recorder.broken()
+            self._put(asked, Broken("Stopped before it was asked: the question is back in the prompt.", False))
         except Exception as error:
             # What the splitter still holds is text the person was not shown yet.
             rest = [recorder.part(part) for part in splitter.finish()]
             recorder.broken()
             died = isinstance(error, EngineDied)
             if died:
-                state = replace(state, phase="broken", error=reason_of(error))
+                after = {"phase": "broken", "error": reason_of(error)}
             self._put(asked, *rest, Broken(reason_of(error), died))
         if recorder.problem:
             self._put(asked, Notice(recorder.problem))
-        self._set(turn, state)
+        self._change(turn, **after)
+
+    @contextmanager
+    def _its_turn(self) -> Iterator[None]:
+        """Around an answer of the app's own: after the one for a command that is being made, before all that wait.
+
+        Raises `Left` when it was stopped while it waited.
+        """
+        place = self.sharing.turns.enter(first=True)
+        self._place = place
+        try:
+            with self.sharing.turns.turn(place):
+                self._has_turn = True
+                if place.left:
+                    raise Left
+                yield
+        finally:
+            self._place, self._has_turn = None, False
 
     def _put(self, asked: int, *events: Arrived) -> None:
         with self._lock:

@@ -43,6 +43,7 @@ class Bench:
         choose: Callable[[str | None, str | None, Settings], Choice] | None = None,
         config: Config | None = None,
         pull: Callable[..., Any] | None = None,
+        share: bool = False,
         **engine: Any,
     ) -> None:
         self.engines: list[FakeEngine] = []
@@ -58,7 +59,7 @@ class Bench:
             return Choice(config, settings.speculate or "auto", name=spec or "starter")
 
         self.chosen = chosen
-        self.app = LocalspecApp(make, settings, history, choose=choose or chosen, config=config, pull=pull)
+        self.app = LocalspecApp(make, settings, history, choose=choose or chosen, config=config, pull=pull, share=share)
 
     @property
     def engine(self) -> FakeEngine:

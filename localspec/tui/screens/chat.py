@@ -132,7 +132,10 @@ class ChatScreen(ChatActions, EditActions, Screen[None]):
             "answering": Content.styled("answering", "$text-accent"),
             "broken": Content.styled("stopped", "bold $text-error"),
         }
-        self.query_one("#state", Static).update(words[state.phase])
+        lent = Content.styled("answering for a command", "$text-accent")
+        if state.lent and state.phase == "answering":
+            lent = Content.assemble(lent, ", then you")
+        self.query_one("#state", Static).update(lent if state.lent else words[state.phase])
         self.desk.engine_changed(state)
 
     def _files(self, state: EngineState) -> str:
