@@ -57,6 +57,7 @@ def follow(events: Iterable[Event], splitter: Splitter, sink: Sink, status: Stat
                     status.clear()
                     say(event.text)
                 case Started():
+                    status.clear()
                     sink.started(event)
                 case Finished():
                     status.clear()

@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +77,7 @@ def serve(**values: Any) -> int:
     choice = session.choose(values)
     client, info = session.start(choice, status)
     try:
-        config = choice.config if info.draft is not None else replace(choice.config, draft=None)
-        loaded = Loaded(config, info, choice.name, choice.speculate, held)
+        loaded = Loaded(choice.config, info, choice.name, choice.speculate, held)
         desk = Desk(client, loaded, revive=client.restart)
         wildcard = host in ("0.0.0.0", "::")
         private = runtime.new_token()

@@ -80,6 +80,8 @@ def engine(choice: Choice, status: StatusLine) -> tuple[Engine, EngineInfo]:
     Raises `EngineError`, as `start` does.
     """
     if choice.shared and (running := _running(choice)) is not None:
+        if running.busy:
+            status.show("waiting: the engine that runs already is answering somebody else")
         return running, running.info
     return start(choice, status)
 

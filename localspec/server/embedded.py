@@ -17,6 +17,7 @@ end.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from localspec.server import runtime
@@ -71,6 +72,8 @@ def start(
 def running_engine(loaded: Loaded, port: int, token: str, owner: runtime.Owner) -> runtime.RunningEngine:
     """What the runtime file says of an engine of this process."""
     pid, started = runtime.this_process()
+    # A draft that could not be loaded was left out.
+    config = loaded.config if loaded.info.draft is not None else replace(loaded.config, draft=None)
     return runtime.RunningEngine(
-        pid, started, port, token, owner, loaded.name, loaded.speculate, loaded.info.context, loaded.config
+        pid, started, port, token, owner, loaded.name, loaded.speculate, loaded.info.context, config
     )

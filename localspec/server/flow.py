@@ -56,7 +56,13 @@ class Flow:
         self._place = desk.turns.enter()
         desk.flows.add(self)
         self._timer = self._loop.call_later(time_limit, self._time_is_up) if time_limit is not None else None
-        threading.Thread(target=self._work, name="answer", daemon=True).start()
+        try:
+            threading.Thread(target=self._work, name="answer", daemon=True).start()
+        except RuntimeError:
+            # No thread is to be had: the place must not be held for nobody.
+            desk.flows.discard(self)
+            self.close()
+            raise
 
     async def batches(self, patience: float) -> AsyncIterator[list[Event]]:
         """The events as they come, several at once; an empty list when none came for `patience` seconds.

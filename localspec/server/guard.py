@@ -49,9 +49,12 @@ def is_loopback(address: str) -> bool:
     if address == "localhost":
         return True
     try:
-        return ipaddress.ip_address(address).is_loopback
+        found = ipaddress.ip_address(address)
     except ValueError:
         return False
+    # A socket for both families writes IPv4 addresses as IPv6 ones.
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback
 
 
 class Guard:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from localspec.server.desk import Desk
 from localspec.server.flow import STALL_S
@@ -17,6 +18,9 @@ LAST_WORDS_S = 0.3
 """For cancelled answers to tell their clients so before the connections are cut: Ctrl+C ends it all in a second."""
 
 CONNECTIONS = 256
+
+SILENCE_S = 30.0
+"""How long a connection may be open without a request: one that says nothing takes the place of one that would."""
 
 ENDS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 """Signals by which a person, a service manager or a closing terminal ends a server."""
@@ -38,6 +42,28 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+class _Connection(H11Protocol):
+    """Ends a connection on which no request comes; the base class does so only after a first answer."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
+        super().connection_made(transport)
+        self._look_later(None)
+
+    def _look_later(self, seen: object) -> None:
+        self._next_look = self.loop.call_later(SILENCE_S, self._look, seen)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._next_look.cancel()
+        super().connection_lost(exc)
+
+    def _look(self, seen: object) -> None:
+        idle = self.cycle is None or self.cycle.response_complete
+        if idle and self.cycle is seen:
+            self.transport.close()
+        else:
+            self._look_later(self.cycle)
+
+
 class Listener(uvicorn.Server):
     """Serves `app` on a socket of `bind`."""
 
@@ -53,20 +79,17 @@ class Listener(uvicorn.Server):
                 access_log=False,
                 lifespan="off",
                 ws="none",
-                http="h11",
+                http=_Connection,
                 server_header=False,
                 limit_concurrency=CONNECTIONS,
                 timeout_keep_alive=30,
             )
         )
         self._listener = listener
+        self.port = int(listener.getsockname()[1])
         self._desk = desk
         self._up = threading.Event()
         self._thread: threading.Thread | None = None
-
-    @property
-    def port(self) -> int:
-        return int(self._listener.getsockname()[1])
 
     def serve_here(self, on_up: Callable[[], object]) -> None:
         """Until one of `ENDS` comes, which end it in order. In the main thread."""

@@ -80,7 +80,8 @@ def _same_file(one: str | None, other: str | None) -> bool:
 class RemoteEngine:
     """Asks a running engine. One answer at a time; others that share the engine may make it wait.
 
-    Raises `EngineError` when nothing answers. `close` lets the engine go; it runs on.
+    `busy` tells whether it was answering somebody when it was found. Raises `EngineError` when nothing answers. `close`
+    lets the engine go; it runs on.
     """
 
     def __init__(self, running: RunningEngine) -> None:
@@ -90,6 +91,7 @@ class RemoteEngine:
         if found.get("down"):
             raise EngineDied(str(found["down"]))
         self.info: EngineInfo = from_json(EngineInfo, found["info"])
+        self.busy = bool(found.get("answering"))
 
     def __enter__(self) -> Self:
         return self
@@ -232,6 +234,8 @@ class RemoteAnswer(Iterator[Event]):
                 raise StopIteration from None
             self.close()
             raise EngineDied(self._engine._gone(error)) from error
+        if not line and self.over:
+            raise StopIteration
         if not line:
             self.close()
             pid = self._engine.running.pid

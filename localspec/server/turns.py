@@ -7,7 +7,7 @@ before all others that wait, and after the answer being made.
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 WAITING = 32
 """Requests that may wait: more would wait longer than their clients do."""
@@ -31,7 +31,7 @@ class Place:
     def leave(self) -> None:
         with self._turns._changed:
             self.left = True
-            self._turns._changed.notify_all()
+            self._turns._forget(self)
 
 
 class Turns:
@@ -68,11 +68,10 @@ class Turns:
     def turn(self, place: Place) -> Iterator[None]:
         """Waits for the place's turn and holds it. Raises `Left` when it was given up meanwhile."""
         with self._changed:
-            self._changed.wait_for(lambda: place.left or self._is_next(place))
-            self._waiting.remove(place)
+            self._changed.wait_for(lambda: place.left or (not self._taken and self._waiting[0] is place))
             if place.left:
-                self._changed.notify_all()
                 raise Left
+            self._waiting.popleft()
             self._taken = True
         try:
             yield
@@ -81,7 +80,7 @@ class Turns:
                 self._taken = False
                 self._changed.notify_all()
 
-    def _is_next(self, place: Place) -> bool:
-        if self._taken:
-            return False
-        return next((one for one in self._waiting if not one.left), None) is place
+    def _forget(self, place: Place) -> None:
+        with suppress(ValueError):
+            self._waiting.remove(place)
+        self._changed.notify_all()

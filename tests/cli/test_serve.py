@@ -137,6 +137,28 @@ def test_it_ends_in_the_middle_of_an_answer_and_leaves_nothing(serve: Serve, hom
 
 
 @POSIX_SIGNALS
+def test_an_interrupt_of_a_command_stops_its_answer_and_not_the_server(serve: Serve, long_model: Path) -> None:
+    """S4, with the engine in another process."""
+    server = serve("--ctx", "30000")
+    command = subprocess.Popen(
+        [sys.executable, "-m", "localspec", "run", "--target", str(long_model), "--threads", "1", "--no-history",
+         "--temp", "0", "ab"],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert command.stdout is not None
+    first = command.stdout.read(1)
+    command.send_signal(signal.SIGINT)
+    rest, err = command.communicate(timeout=DEADLINE_S)
+    assert command.returncode == 130
+    assert first + rest
+    assert err.endswith(b"interrupted: the answer is not complete\n")
+    answer = server.client().chat.completions.create(model="x", messages=HELLO, max_tokens=2)
+    assert answer.choices
+    _, log, _ = server.end()
+    assert "POST /localspec/generate 200" in log
+
+
+@POSIX_SIGNALS
 def test_a_killed_server_leaves_no_engine_and_is_not_found(serve: Serve, long_model: Path, home: Path) -> None:
     server = serve("--ctx", "512")
     children = psutil.Process(server.process.pid).children(recursive=True)

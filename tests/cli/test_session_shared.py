@@ -65,9 +65,9 @@ def test_a_running_engine_can_be_refused(
     "wish", [("--ctx", "300"), ("--threads", "9"), ("--kv-type", "q8_0"), ("--draft-length", "48")]
 )
 def test_what_the_running_engine_does_not_do_loads_another(
-    own: CommandLine, model: Path, shared: Any, wish: str
+    own: CommandLine, model: Path, shared: Any, wish: tuple[str, str]
 ) -> None:
-    assert run(own, model, *wish.split(), "hi").code == 0
+    assert run(own, model, *wish, "hi").code == 0
     assert len(own.engines) == 1
     assert shared.requests == []
 

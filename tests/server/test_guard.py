@@ -176,6 +176,15 @@ class TestBodies:
         head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{" % CHAT.encode()
         assert raw(server, head).startswith(b"HTTP/1.1 408")
 
+    def test_a_connection_that_says_nothing_is_ended(self, serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("localspec.server.listen.SILENCE_S", 0.1)
+        server = serving()
+        for beginning in (b"", b"GET /heal"):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S) as silent:
+                silent.sendall(beginning)
+                assert silent.recv(100) == b""
+        assert server.ask(CHAT, HELLO)[0] == 200
+
     def test_garbage_instead_of_http_costs_nothing(self, serving: Any) -> None:
         server = serving()
         for data in (b"\x16\x03\x01\x02\x00", b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", b"\r\n\r\n"):
@@ -235,6 +244,7 @@ class TestTheLog:
 @pytest.mark.parametrize(
     ("address", "is_it"),
     [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False),
+     ("::ffff:127.0.0.1", True), ("::ffff:192.168.0.1", False),
      ("192.168.0.1", False), ("127.0.0.1.evil.example", False), ("", False)],
 )  # fmt: skip
 def test_loopback(address: str, is_it: bool) -> None:

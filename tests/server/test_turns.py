@@ -63,6 +63,7 @@ def test_more_than_the_limit_are_refused_but_the_owner_never() -> None:
     turns.enter(first=True).leave()
     for place in places:
         place.leave()
+    assert turns.waiting == 0
     hold.set()
     thread.join(20)
 
