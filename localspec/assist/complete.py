@@ -18,12 +18,12 @@ from localspec.chat.templates import ChatTemplate, Message
 from localspec.chat.thinking import plan
 from localspec.engine.requests import EngineInfo, Segment, SourceText
 
-PREFIX_TOKENS, SUFFIX_TOKENS = 1536, 512
-"""What of the file goes into the prompt at most: on a laptop's processor reading takes some seconds a thousand tokens,
-and what stands farther away tells little."""
+PREFIX_TOKENS, SUFFIX_TOKENS, NEIGHBOUR_TOKENS = 768, 256, 384
+"""What of the file, and usually of others, goes into the prompt: two cores read about a hundred tokens a second, and a
+completion that takes longer than typing is none."""
 
-NEIGHBOUR_TOKENS = 1024
-"""The usual budget for other files."""
+ON_GPU = 4
+"""So much more goes in where a GPU reads, many times faster."""
 
 MAX_TOKENS = 256
 """The usual limit of a completion; most end before."""
@@ -94,16 +94,24 @@ def excerpt_of(info: EngineInfo, count: Count, place: Place, max_tokens: int, fi
             f"the context of {info.context} tokens has no room for {taken}a completion of {max_tokens}: "
             "raise it with --ctx, or lower --max-tokens"
         )
-    suffix, behind = _shortened(place.suffix, min(SUFFIX_TOKENS, room // 4), count, keep_end=False)
-    prefix, before = _shortened(place.prefix, min(PREFIX_TOKENS, room - behind), count, keep_end=True)
+    more = _more(info)
+    suffix, behind = _shortened(place.suffix, min(SUFFIX_TOKENS * more, room // 4), count, keep_end=False)
+    prefix, before = _shortened(place.prefix, min(PREFIX_TOKENS * more, room - behind), count, keep_end=True)
     first = 1 + place.prefix.count("\n") - prefix.count("\n")
     return Excerpt(Place(prefix, suffix, place.line), before + behind, first)
 
 
-def room_for_others(info: EngineInfo, excerpt: Excerpt, max_tokens: int, fixed: int = 0) -> int:
-    """Tokens that neighbouring files may have."""
+def room_for_others(
+    info: EngineInfo, excerpt: Excerpt, max_tokens: int, fixed: int = 0, wanted: int | None = None
+) -> int:
+    """Tokens that neighbouring files may have: `wanted` (None: the usual budget), or what is left of the context."""
     overhead = _OVERHEAD if has_fim(info) else _INSTRUCT_OVERHEAD
-    return max(0, info.context - max_tokens - overhead - fixed - excerpt.tokens)
+    left = max(0, info.context - max_tokens - overhead - fixed - excerpt.tokens)
+    return min(left, NEIGHBOUR_TOKENS * _more(info) if wanted is None else wanted)
+
+
+def _more(info: EngineInfo) -> int:
+    return ON_GPU if info.gpu_layers else 1
 
 
 def fill_in(info: EngineInfo, excerpt: Excerpt, name: str, repo: str, others: Sequence[Piece]) -> FillIn:

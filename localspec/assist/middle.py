@@ -15,6 +15,8 @@ Ended = Literal["model", "lines", "block", "suffix"]
 complete, or the text went on with what stands behind the gap."""
 
 _WORD = re.compile(r"\w")
+_OPENS = (":", "{", "(", "[", "=>", "->")
+_FUNCTION = re.compile(r"[ \t]*(?:[a-z]+[ \t]+)*(?:def|function|fn|func|fun|class|struct|impl|interface)\b")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -90,13 +92,12 @@ def _nth(text: str, part: str, count: int) -> int:
 def _block_end(text: str, place: Place) -> int | None:
     """Where a line begins that is no part of the block any more; None when there is none (yet).
 
-    A line indented less than the gap's own ends it, and so does one at the same depth after an empty line, unless the
-    gap is in an empty line inside a block: such lines are the block. A closing bracket stays in when nothing stands
-    behind the gap that could close it. The empty lines before the end stay out. The last line of `text` may be
-    unfinished, so a line counts from its first character after the indent.
+    A line ends it that is indented less than what stands behind the gap, or no further than the block's head after an
+    empty line. The head is the gap's own line when that opens a block, else that of the function around. A closing
+    bracket stays in when nothing stands behind the gap that could close it. The empty lines before the end stay out.
+    The last line of `text` may be unfinished, so a line counts from its first character after the indent.
     """
-    base = len(place.line_start) - len(place.line_start.lstrip(" \t"))
-    inside = not place.line_start.strip() and base > 0
+    least, head = _limits(place)
     at, seen, gap = text.find("\n"), bool(text.split("\n", 1)[0].strip()), False
     while at >= 0:
         following = text.find("\n", at + 1)
@@ -105,13 +106,30 @@ def _block_end(text: str, place: Place) -> int | None:
         if not body:
             gap = True
         else:
-            indent = len(line) - len(line.lstrip(" \t"))
-            ends = indent < base or (gap and indent <= base and not inside)
+            ends = _indent(line) < least or (gap and _indent(line) <= head)
             if seen and ends and not (body[0] in _PAIRS and not place.suffix.strip()):
                 return len(text[:at].rstrip())
             seen, gap = True, False
         at = following
     return None
+
+
+def _limits(place: Place) -> tuple[int, int]:
+    """The indentation a line of the block has at least, and that of the block's head."""
+    own = _indent(place.line_start)
+    if place.line_start.rstrip().endswith(_OPENS):
+        return own, own
+    behind = next((_indent(line) for line in place.suffix.split("\n")[1:] if line.strip()), None)
+    if not place.line_start:
+        # An empty line has no indentation to go by.
+        own = behind or 0
+    heads = (line for line in reversed(place.prefix.split("\n")[:-1]) if _FUNCTION.match(line))
+    head = next((_indent(line) for line in heads if _indent(line) < own), 0)
+    return head if behind is None else min(behind, own), head
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
 
 
 def overlap(text: str, place: Place) -> int:

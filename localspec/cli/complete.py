@@ -61,7 +61,7 @@ class _Tokens(Number):
     type=_Tokens(),
     default="auto",
     metavar="auto|off|N",
-    help="Tokens for pieces of the files around: the repository's, else the folder's.  [default: auto, 1024]",
+    help="Tokens for pieces of the files around, in the repository or the folder.  [default: auto: 384, 1536 on a GPU]",
 )
 @click.option("--show", is_flag=True, help="Show the completion between the lines around it, by provenance.")
 @click.option("--apply", is_flag=True, help="Write it into FILE.")
@@ -190,7 +190,7 @@ def _piped() -> bytes:
 
 def _fill_in(asked: _Asked, values: dict[str, Any], client: "Engine", info: "EngineInfo", max_tokens: int) -> "FillIn":
     """The prompt, with what the other files give; what it is made of is told on stderr."""
-    from localspec.assist.complete import NEIGHBOUR_TOKENS, excerpt_of, fill_in, room_for_others
+    from localspec.assist.complete import excerpt_of, fill_in, room_for_others
     from localspec.assist.neighbours import neighbours, project_of
     from localspec.assist.relevance import Piece, pieces_for
     from localspec.chat.attach import read
@@ -204,8 +204,8 @@ def _fill_in(asked: _Asked, values: dict[str, Any], client: "Engine", info: "Eng
     given = [Piece(file.name or "", file.text, 1) for file in files]
     fixed = sum(tokens_of(f"{piece.name}\n{piece.text}\n") for piece in given)
     excerpt = excerpt_of(info, client.count, asked.place, max_tokens, fixed)
-    room = room_for_others(info, excerpt, max_tokens, fixed)
-    budget = min(room, NEIGHBOUR_TOKENS if values["neighbours"] == AUTO else values["neighbours"])
+    wanted = None if values["neighbours"] == AUTO else values["neighbours"]
+    budget = room_for_others(info, excerpt, max_tokens, fixed, wanted)
     name, repo = asked.file.name, ""
     found: list[Piece] = []
     if asked.path is not None:

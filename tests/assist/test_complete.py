@@ -48,6 +48,16 @@ class TestWithinTheContext:
         room = room_for_others(replace(QWEN, context=context), made, 64)
         assert made.tokens + room <= context - 64
 
+    def test_a_gpu_reads_more_and_so_gets_more(self) -> None:
+        text = "word\n" * 20_000
+        on_gpu = replace(QWEN, context=32_768, gpu_layers=9)
+        more = excerpt_of(on_gpu, words, place_in(text, 10_000), 64)
+        less = excerpt(text, 10_000, context=32_768)
+        assert more.tokens > 3 * less.tokens
+        room = room_for_others(replace(QWEN, context=32_768), less, 64)
+        assert room_for_others(on_gpu, more, 64) > 3 * room > 0
+        assert room_for_others(on_gpu, more, 64, wanted=5) == 5
+
     def test_a_line_longer_than_the_budget_is_cut_inside(self) -> None:
         text = "word " * 5000
         made = excerpt(text, 1, 12501, context=400)

@@ -37,7 +37,11 @@ class TestBlocks:
             ("class A:\n    def f(self):|\n", "\n        return 1\n\n    def g(self)", "\n        return 1"),
             ("class A:\n    def f(self):|\n", "\n        return 1\nb", "\n        return 1"),
             ("# the sum\n|", "def s(a, b):\n    return a + b\n\nprint", "def s(a, b):\n    return a + b"),
-            ("if a:\n    |", "b()\nelse:\n    c()", "b()"),
+            ("if a:\n    |", "b()\nelse:\n    c()", "b()\nelse:\n    c()"),
+            ("def f(x):\n    if x:\n        raise x|\n\n\nf(1)\n", "\n    return 1\n\n\ndef g", "\n    return 1"),
+            ("class A:\n    def f(x):\n        if x:\n            y|", "\n        z\n\n    def g", "\n        z"),
+            ("def f(x):\n    for y in x:\n        |\n    return 1\n", "a\n\n        b\nx = 2", "a\n\n        b"),
+            ("def f(x):\n|\n    return 1\n", "    a = 1\n\n    b = 2\nx", "    a = 1\n\n    b = 2"),
             ("\n\n|", "\n\nx = 1\ny = 2", "\n\nx = 1\ny = 2"),
         ],
     )
