@@ -23,6 +23,9 @@ GROUPS = ((4, 16), (8, 2, 32), (12, 3, 6, 24), (5, 10, 20, 28))
 """Widths in order of importance: the ends and the middle of what is drafted, then where the steps of the known kernels
 lie, then what is between."""
 
+RARE = (7, 14, 18, 22, 26, 30, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33)
+"""What is left up to the pass of the longest draft: only the thorough run has the time."""
+
 TIMES = 3
 """Passes of a width before the next group's turn, plain ones as often at the start: a median stands."""
 
@@ -44,17 +47,16 @@ SAVE_S = 30.0
 Stop = Callable[[], bool]
 
 
-def plan(count: Callable[[int], int], widest: int, only: Sequence[int] | None = None) -> Iterator[int]:
-    """Widths to measure next, up to `widest` (of `only` those), until all are known; `count` tells how often each was.
+def plan(count: Callable[[int], int], widest: int, groups: Sequence[Sequence[int]] = GROUPS) -> Iterator[int]:
+    """Widths of `groups` to measure next, up to `widest`, until all are known; `count` tells how often each was.
 
     Plain passes come between, so that none is further than one pass from another width's: the ratio is what counts.
     """
     for _ in range(TIMES - count(1)):
         yield 1
-    for group in GROUPS:
+    for group in groups:
         for _ in range(TIMES):
-            allowed = [width for width in group if width <= widest and (only is None or width in only)]
-            due = [width for width in allowed if count(width) < TIMES]
+            due = [width for width in group if width <= widest and count(width) < TIMES]
             for place, width in enumerate(due):
                 if place % 2 == 0:
                     yield 1
@@ -86,17 +88,17 @@ def time_pass(context: Context, tokens: Sequence[int], rows: int) -> float:
 
 
 def measure(
-    target: Context, costs: Costs, stop: Stop, *, only: Sequence[int] | None = None, shortest_ms: float = 0.0
+    target: Context, costs: Costs, stop: Stop, groups: Sequence[Sequence[int]] = GROUPS, *, shortest_ms: float = 0.0
 ) -> bool:
     """Measure what `costs` lacks at the context's present length; returns whether all is known now that is worth it.
 
-    `only` bounds the widths. Ends before the next pass once `stop` says so, and when plain passes turn out to be
-    shorter than `shortest_ms`. Raises `Aborted` and `DecodeError`.
+    Ends before the next pass once `stop` says so, and when plain passes turn out to be shorter than `shortest_ms`.
+    Raises `Aborted` and `DecodeError`.
     """
     held = len(target.tokens)
     widest = min(target.options.outputs, target.options.batch, target.room)
     tokens = filler(target, max(1, widest))
-    for width in plan(lambda w: costs.count(w, held), widest, only):
+    for width in plan(lambda w: costs.count(w, held), widest, groups):
         if stop():
             return False
         costs.learn_pass(held, width, time_pass(target, tokens[:width], width), time.perf_counter())
@@ -199,12 +201,14 @@ class Calibration:
         held, draft_held = len(target.tokens), len(draft.tokens) if draft else 0
         try:
             _lengthen(target, enough)
-            measure(target, self.costs, enough, only=GROUPS[0], shortest_ms=TOO_SHORT_MS)
+            measure(target, self.costs, enough, GROUPS[:1], shortest_ms=TOO_SHORT_MS)
             if self._matters():
                 if draft is not None and can_be_cut(draft):
                     _lengthen(draft, enough)
                     measure_draft(draft, self.costs, enough)
                 measure(target, self.costs, enough, shortest_ms=TOO_SHORT_MS)
+            if not stop():
+                self.keep()
         except (Aborted, DecodeError):
             # Somebody waits, or the context is at its end: what was measured so far stands.
             pass

@@ -19,7 +19,7 @@ WINDOW = 11
 ENOUGH = 3
 """Samples that make a width measured in a band: with fewer, one stall would decide."""
 
-KEPT = 5
+KEPT = 3
 """Samples that a band known from disk starts with: enough to be believed, few enough to be outvoted in an answer."""
 
 STEP = 0.22

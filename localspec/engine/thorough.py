@@ -12,7 +12,9 @@ from statistics import fmean, median
 
 from localspec.engine import machine
 from localspec.engine.calibrate import (
+    GROUPS,
     PREFIX,
+    RARE,
     TIMES,
     Calibration,
     filler,
@@ -170,7 +172,7 @@ class _Run:
             measure(best.context, best.costs, lambda: self._gone(LONG_SHARE))
         best.context.truncate(PREFIX if self._cuts else 0)
         self._draft(best, long)
-        measure(best.context, best.costs, lambda: self._gone(1.0))
+        measure(best.context, best.costs, lambda: self._gone(1.0), (*GROUPS, RARE))
         self._progress(1.0)
 
     def _draft(self, best: _Kind, long: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from localspec.engine import calibrate, machine
-from localspec.engine.calibrate import GROUPS, TIMES, plan
+from localspec.engine.calibrate import GROUPS, RARE, TIMES, plan
 from localspec.engine.errors import EngineError
 from localspec.engine.generate import Engine
 from localspec.engine.load import _flash
@@ -59,7 +59,8 @@ def test_the_plan_takes_widths_in_order_of_importance_with_plain_passes_between(
 def test_the_plan_leaves_out_what_is_known_and_what_does_not_fit() -> None:
     assert list(plan(lambda w: TIMES, 33)) == []
     assert set(plan(lambda w: 0, 8)) == {1, 2, 3, 4, 5, 6, 8}
-    assert set(plan(lambda w: 0, 33, only=(4, 16))) == {1, 4, 16}
+    assert set(plan(lambda w: 0, 33, GROUPS[:1])) == {1, 4, 16}
+    assert set(plan(lambda w: 0, 33, (*GROUPS, RARE))) == set(range(1, 34))
 
 
 def test_idle_measuring_finds_the_whole_curve_and_leaves_the_contexts_empty(make_engine: MakeEngine) -> None:
@@ -319,6 +320,7 @@ def test_the_thorough_run_compares_flash_attention_and_the_next_load_follows_it(
     assert all(time.off_ms > 50 > time.on_ms for time in report.flash_times if time.width == 4)
     assert {64, 1024} <= set(report.measured)
     assert all(report.samples[report.widths.index(w)] >= 2 * TIMES for w in (1, 4, 16, 8, 3))
+    assert min(report.samples) >= TIMES, "every width up to the longest draft's pass"
     assert report.draft_token is not None
     assert report.draft_samples >= TIMES
     engine.close()

@@ -7,7 +7,8 @@ import pytest
 
 from localspec.engine.client import EngineClient
 from localspec.engine.errors import Busy, EngineError
-from tests.engine.engine_clients import ask, fake_client, text_of, wait_until
+from tests.engine.engine_clients import DEADLINE_S, ask, fake_client, text_of, wait_until
+from tests.engine.test_host import host, load
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripted engines use POSIX signals and libc")
 
@@ -83,3 +84,11 @@ def test_a_calibration_that_cannot_be_made_says_why() -> None:
         with pytest.raises(EngineError, match="nothing to measure"):
             client.calibrate(-1)
         assert text_of(list(client.generate(ask("hello")))) == "hello"
+
+
+def test_the_pipe_is_the_life_line_during_idle_work_too() -> None:
+    with host("idles") as process:
+        assert process.stdin is not None
+        load(process)
+        process.stdin.close()
+        assert process.wait(DEADLINE_S) == 0
