@@ -10,6 +10,11 @@ from localspec.bench.svg import shown
 
 MISSING = "–"
 
+HEADINGS = (
+    "prompts", "tokens", "wall clock", "95 % interval", "virtual", "bound", "of bound", "accepted", "tokens/cycle",
+    "drafted by",
+)  # fmt: skip
+
 COLOURS = {
     "page": ("#ffffff", "#16181d"),
     "ink": ("#24292f", "#d5d8de"),
@@ -53,6 +58,9 @@ def page(report: Report) -> str:
         body.append('<p class="warn">Stopped before its end: this is what was measured until then.</p>')
     if not report.modes:
         body.append("<p>Nothing was compared.</p>")
+    if len(report.modes) > 1:
+        means = [(mode.name, *_cells(mode.mean, "")[1:]) for mode in report.modes]
+        body += ["<h2>Geometric means</h2>", _table(("mode", *HEADINGS), means)]
     for mode in report.modes:
         body += _mode(mode, report.curve)
     if report.curve and not report.modes:
@@ -107,9 +115,7 @@ def _figure(picture: str, table: str, *, open_: bool = False) -> str:
 
 
 def _rows(first: str, rows: Sequence[Row]) -> str:
-    headings = (first, "prompts", "tokens", "wall clock", "95 % interval", "virtual", "bound", "of bound", "accepted",
-                "tokens/cycle", "drafted by")  # fmt: skip
-    return _table(headings, [_cells(row, row.id or row.category) for row in rows])
+    return _table((first, *HEADINGS), [_cells(row, row.id or row.category) for row in rows])
 
 
 def _cells(row: Row, name: str) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from localspec.cli import bench_about, options
 from localspec.cli import bench_common as common
-from localspec.cli import options
 from localspec.cli.errors import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def figures_command(workload: Path | None, repeats: int, max_tokens: int, as_jso
     finally:
         client.close()
         _remember(choice.name, measured)
-        _print(measured, as_json)
+        _print(measured, as_json, bench_about.About.now(info, choice.config))
     if interrupts.hit:
         say("interrupted: what was measured until then is shown")
         return INTERRUPTED
@@ -70,17 +70,14 @@ def _remember(pair: str, figures: "Figures") -> None:
         say(f"the speed-up could not be kept for the menu: {error.strerror or error}")
 
 
-def _print(figures: "Figures", as_json: bool) -> None:
+def _print(figures: "Figures", as_json: bool, about: bench_about.About) -> None:
     from localspec.bench import report
     from localspec.cli.output import print_json, print_table
 
     if as_json:
-        print_json(report.as_json(figures))
+        print_json(about.as_json() | report.as_json(figures))
         return
-    info = figures.info
-    models = f"{common.shown(info.target)} with {common.shown(info.draft or 'no draft')}"
-    click.echo(f"{models}, {info.threads} threads, context {info.context}, flash attention {info.flash_attn}")
-    click.echo(f"{common.shown(info.library)}\n")
+    click.echo("\n".join(about.lines()) + "\n")
     verdicts = {True: "yes", False: "NO", None: ""}
     print_table(
         ("figure", "measured", "bar", "holds"),

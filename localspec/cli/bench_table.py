@@ -36,6 +36,12 @@ def print_report(report: Report, *, verbose: bool = False) -> None:
         click.echo("\nNothing was compared.")
     for mode in report.modes:
         _print_mode(mode, verbose)
+    if len(report.modes) > 1:
+        click.echo("\nGeometric means")
+        print_table(
+            ("mode", *HEADINGS[1:]), [_cells(mode.name, mode.mean) for mode in report.modes],
+            right=HEADINGS[1:-1], whole=("mode", *HEADINGS[1:-1]),
+        )  # fmt: skip
     click.echo(f"\n{LEGEND}")
 
 

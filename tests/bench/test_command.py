@@ -54,7 +54,7 @@ def test_a_table_with_bars_and_one_row_an_edit(cli: CommandLine, model: Path, wo
     """T2: names of requests are no markup."""
     outcome = cli.run("bench", "figures", "--target", str(model), "--workload", str(workload), "--repeats", "2")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "tiny.gguf with no draft" in outcome.out
+    assert "target tiny.gguf" in outcome.out
     assert "fake 1.0" in outcome.out
     line = next(line for line in outcome.out.splitlines() if line.startswith("e[1]"))
     assert line.split() == ["e[1]", "lookup", "15", "1.00x", "1.00", "1.00", "80%", "3.00"]
@@ -83,6 +83,9 @@ def test_json_is_one_value_on_stdout(cli: CommandLine, model: Path) -> None:
     assert outcome.err == ""
     assert found["edit_speedup"] == pytest.approx(1.0)
     assert [len(edit["speedups"]) for edit in found["edits"]] == [3, 3, 3]
+    assert found["machine"]["target"]["name"] == "tiny.gguf"
+    assert found["command"].startswith("localspec bench figures --target ")
+    assert found["date"]
     assert found["start_up"] == {"help_s": [0.1, 0.2, 0.3], "loaded": []}
 
 

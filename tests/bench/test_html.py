@@ -124,6 +124,14 @@ def test_a_report_of_nothing_is_a_page() -> None:
     assert Page(page(replace(REPORT, modes=(bare,)))).count("svg") == 2
 
 
+def test_several_modes_are_compared_by_their_means() -> None:
+    other = replace(MODE, name="lookup", mean=replace(MODE.mean, wall=Estimate(1.23, 1.2, 1.3)))
+    text = page(replace(REPORT, modes=(MODE, other)))
+    overview = text.split("Geometric means")[1].split("</table>")[0]
+    assert overview.index("1.54x") < overview.index("1.23x")
+    assert "Geometric means" not in page(REPORT)
+
+
 def _rects(text: str, kind: str) -> list[tuple[float, float]]:
     """Width and height of the bars of a kind."""
     found = re.findall(rf'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)" height="([\d.]+)" class="{kind}"', text)

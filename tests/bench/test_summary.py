@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -173,6 +174,15 @@ def test_the_verdict_is_a_sentence_with_both_clocks() -> None:
         "auto: slower than plain in chat: 0.98x in virtual time, 0.97x by the wall clock."
     )
     assert verdict.slower(mode()) == "auto: nothing was compared."
+
+
+def test_the_verdict_names_the_prompts_that_lost() -> None:
+    """Within a category that gained one may have lost."""
+    good, bad = Row("edit", id="e1", virtual=2.0), Row("edit", id="e2", virtual=0.9)
+    found = ModeReport("auto", "auto", None, 0.0, Row("geometric mean"), (Row("edit", virtual=1.5),), (good, bad))
+    assert verdict.slower(found).endswith("Prompts that were: e2: 0.90x in virtual time.")
+    assert verdict.slower(replace(found, prompts=(good,))).endswith("No prompt was slower either.")
+    assert "either" not in verdict.slower(replace(found, categories=(bad,), prompts=(good,)))
 
 
 def test_cycles_cut_by_an_end_are_counted_as_they_are() -> None:

@@ -28,6 +28,7 @@ def load() -> None:
 SCENARIOS: dict[str, dict[str, Any]] = {
     "load": {"load": load},
     "prefill": {"scripts": [Script([Wait(Ready()), *plain("late")])]},
+    "bench": {"scripts": [*[Script(plain("a", "b"), reason="max_tokens")] * 6, Script([*plain("a"), Wait(Ready())])]},
     "decode": {"scripts": [Script([*plain("half ", "an answer"), Wait(Ready()), *plain("late")])]},
 }
 

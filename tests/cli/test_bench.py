@@ -1,8 +1,11 @@
 """`localspec bench` with a scripted engine, and once with the real one on a tiny model."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +22,8 @@ from tests.fake_engine import FakeEngine, Say, Script, plain
 from tests.tiny import vocabulary, write_llama
 
 ROOT = Path(__file__).parents[2]
+DEADLINE_S = 60
+POSIX_SIGNALS = pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a single process there")
 
 ANSWER = Script(
     [*plain("a"), Say(("b", "c", "d"), end=("bonus", "e")), Say(("f",), end=("resampled", "g"), proposed=4)],
@@ -163,15 +168,18 @@ def test_a_machine_that_cannot_be_measured_is_priced_by_its_answers(
     assert found["modes"][0]["categories"][0]["virtual"] > 1
 
 
-def test_full_is_all_modes_temperatures_and_prompts(cli: CommandLine, bytes_model: Path, workload: Path) -> None:
-    outcome = bench(
-        cli, bytes_model, "--draft", str(bytes_model), "--full", "--workload", str(workload), "--repeats", "1", "--json"
-    )
+def test_full_is_all_modes_temperatures_and_prompts(
+    cli: CommandLine, bytes_model: Path, workload: Path, tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved.json"
+    options = ("--full", "--workload", str(workload), "--repeats", "1", "--json", "--save", str(saved))
+    outcome = bench(cli, bytes_model, "--draft", str(bytes_model), *options)
     found = json.loads(outcome.out)
     names = ["auto", "lookup", "draft"]
     assert [mode["name"] for mode in found["modes"]] == names + [f"{name}, temperature 1" for name in names]
     assert len(cli.engines[-1].requests) == 3 * 8
     assert {request.max_tokens for request in cli.engines[-1].requests} == {128}
+    assert "Geometric means" in cli.run("bench", "report", str(saved)).out
 
 
 def test_one_way_to_speculate_may_be_asked_for(cli: CommandLine, bytes_model: Path, workload: Path) -> None:
@@ -293,6 +301,34 @@ def test_the_menu_gets_no_mean_of_half_a_measurement(
     stop_after(7)
     assert cli.run("bench", "--pair", "mine", "--workload", str(workload)).code == 130
     assert measured.read() == {"mine": {"code-edit": 1.0}}
+
+
+@POSIX_SIGNALS
+def test_an_interrupt_of_the_process_keeps_what_it_has(bytes_model: Path, workload: Path, tmp_path: Path) -> None:
+    """Six answers are made, the seventh hangs until it is cancelled."""
+    ready = tmp_path / "ready"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.cli.scripted", "bench", "bench", "--target", str(bytes_model), "--workload",
+         str(workload), "--json"],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "READY": str(ready)},
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + DEADLINE_S
+        while not ready.exists():
+            assert process.poll() is None, "the process ended before its seventh answer"
+            assert time.monotonic() < deadline, "the scripted engine never got there"
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=DEADLINE_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert "interrupted: what was measured until then is shown" in err.decode()
+    found = json.loads(out)
+    assert found["complete"] is False
+    assert found["modes"][0]["categories"][0]["answers"] == 3
 
 
 def test_an_engine_that_dies_leaves_what_was_measured(
