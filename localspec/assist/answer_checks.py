@@ -7,7 +7,6 @@ refused, because nobody can tell what was meant to stand there; the second is un
 import ast
 import re
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 
 from localspec.assist.region import lines_of, opcodes
@@ -40,19 +39,28 @@ _OPENERS = (":", "{", "(", "[", "=>", "then", "do")
 
 def elision(old: str, new: str) -> str | None:
     """The line of `new` that stands for text left out, without its indentation; None when there is none. A line that
-    the old text has as well is no such line."""
+    the old text has as well is no such line, and neither is one where nothing was lost."""
     before, after = lines_of(old), lines_of(new)
-    known = Counter(line.strip() for line in before)
-    for kind, i1, i2, j1, j2 in opcodes(before, after):
-        if kind == "equal":
-            continue
-        shrinks = (i2 - i1) - (j2 - j1) >= SHRINKS_BY
+    known = {line.strip() for line in before}
+    found = [line.strip() for line in after if line.strip() not in known and _is_marker(line.strip())]
+    shorter = _weight(after) - len(found) < _weight(before)
+    for _, i1, i2, j1, j2 in opcodes(before, after):
+        lost = (i2 - i1) - (j2 - j1)
         for line in (line.strip() for line in after[j1:j2]):
-            if known[line]:
-                continue
-            if any(marker.fullmatch(line) for marker in _MARKERS) or (shrinks and _BARE.fullmatch(line)):
+            if line in found and (shorter or lost >= 0):
+                return line
+            if lost >= SHRINKS_BY and line not in known and _BARE.fullmatch(line):
                 return line
     return None
+
+
+def _is_marker(line: str) -> bool:
+    return any(marker.fullmatch(line) for marker in _MARKERS)
+
+
+def _weight(lines: Sequence[str]) -> int:
+    """Lines with text."""
+    return sum(bool(line.strip()) for line in lines)
 
 
 def reindented(old: str, new: str) -> str:

@@ -13,6 +13,8 @@ from localspec.engine.requests import Segment, SourceText
 
 GROWTH = 1.25
 """What an edit is expected to make of a text's tokens: room for the answer is planned with it."""
+SEAMS = 8
+"""Tokens by which a prompt and its pieces may differ."""
 SPARE = 96
 """Tokens of an answer besides the text: the fences, and a sentence or two around the block."""
 
@@ -56,14 +58,16 @@ class _Planner:
         self._context = tuple(replace(one, text=region.unified(one.text)) for one in context_files)
         self._sources = tuple(SourceText(one.name or "", one.text) for one in self._context)
         self._core = core_of(file)
+        self._question_tokens = budget.count(budget.segments(self._question(Region(1, 0))))
 
     def has_text(self, part: Region) -> bool:
         return bool("".join(self._lines[part.first - 1 : part.last]).strip())
 
     def fits(self, part: Region) -> bool:
-        """Whether the part can be asked for."""
-        needed, _ = self._needed(part)
-        return needed <= self._budget.context
+        """Whether the part can be asked for; the question around it is counted once, which is exact but for a token or
+        two at the seams."""
+        own = self._budget.count((Segment(self._old(part)),))
+        return self._question_tokens + own + SEAMS + _answer_tokens(own) <= self._budget.context
 
     def require(self, part: Region) -> None:
         """Raises `CannotEdit` with the numbers when the part does not fit."""
@@ -72,8 +76,9 @@ class _Planner:
             several = part.last > part.first
             shorter = "give fewer lines with --lines" if several else "one line is the least that can be edited"
             also = ", fewer --context files" if self._context else ""
+            size = f"{part} {'have' if several else 'has'} {own:,} tokens"
             raise CannotEdit(
-                f"{self._file.name}: {part} {'have' if several else 'has'} {own:,} tokens, and editing them takes {needed:,} of a context of "
+                f"{self._file.name}: {size}, and editing them takes {needed:,} of a context of "
                 f"{self._budget.context:,}: {shorter}{also}, or raise --ctx"
             )
 

@@ -88,7 +88,7 @@ class _Answerer:
         if job.parts > 1:
             say(f"{job.file.name}: {job.region}, part {job.part} of {job.parts}")
         events = interrupts.watch(self._client.generate(job.request(self._base)))
-        finished, answer, _ = follow(events, job.splitter(), self._sink(), self._status)
+        finished, answer, _ = follow(events, job.splitter(), self._sink(job), self._status)
         self._first = False
         if interrupts.hit or finished.reason == "cancelled":
             raise Interrupted
@@ -100,7 +100,7 @@ class _Answerer:
             raise Failure(f"{where}{result.problem}: nothing was written{_advice(finished.reason)}")
         return result
 
-    def _sink(self) -> Sink:
+    def _sink(self, job: EditJob) -> Sink:
         if self._as_json:
             return JsonSink()
         if not (self._shown and is_terminal(sys.stderr)):
@@ -110,7 +110,7 @@ class _Answerer:
         first = self._first
 
         def start_line(started: Started) -> str:
-            return render.start_line(self._info, started, chosen) if first else "next answer"
+            return render.start_line(self._info, started, chosen) if first else f"{job.file.name}, {job.region}"
 
         return TextSink(mode, start_line, out=sys.stderr)
 

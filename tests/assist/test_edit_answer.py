@@ -152,6 +152,9 @@ def test_a_line_that_stands_for_left_out_text_is_found(marker: str) -> None:
         (BODY, BODY.replace("= 3", "= [...]")),
         ("class A:\n    def f(self): ...\n", "class A:\n    def f(self): ...\n\n    def g(self): ...\n"),
         ("let a = 1;\n", "// Keeps the original value.\nlet a = 1;\n"),
+        (BODY, BODY + "# Other tests\n# ... more to come\ny = 1\n"),
+        (BODY, BODY.replace("line_3 = 3\n", "# Existing code\nline_3 = 4\n")),
+        ("", "# ...\nx = 1\n"),
     ],
 )
 def test_other_lines_are_no_gaps(old: str, new: str) -> None:

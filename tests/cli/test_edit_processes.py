@@ -1,4 +1,4 @@
-"""`localspec edit` as a process: interrupts write nothing, a filter gives its text back, a real engine with no sense."""
+"""`localspec edit` as a process: interrupts write nothing, a filter gives its text back, a model without sense."""
 
 import contextlib
 import os

@@ -145,7 +145,7 @@ CASES = (
     Case("stack.py", STACK, "Rename the method size to count.", ("def count(self)",), ("def size",)),
     Case("hints.py", TEMPERATURE, "Add type hints to every function.", ("celsius: float", "-> float", "-> str")),
     Case("pop.py", STACK, "Raise an IndexError when the stack is empty.", ("raise IndexError",), (), "10-11"),
-    Case("words.py", WORDS, "Open the file with encoding utf-8.", ('encoding="utf-8"',), (), "4-10"),
+    Case("words.py", WORDS, "Open the file with encoding utf-8.", ("encoding=", "utf-8"), (), "4-10"),
     Case("tabs.py", STACK.replace("    ", "\t"), "Rename the class Stack to Pile.", ("class Pile:",), ("class Stack",)),
     Case("crlf.py", TEMPERATURE.replace("\n", "\r\n"), "Rename describe to name_of.", ("def name_of(",), ("describe",)),
     Case("cart.js", CART, "Rename the method total to sum.", ("  sum() {",), ("total()",)),
