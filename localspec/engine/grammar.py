@@ -82,6 +82,7 @@ class Grammar:
     """The text an answer may still become. Close it to give back native memory."""
 
     def __init__(self, model: Model, text: str) -> None:
+        self._model = model
         self._states = [GrammarState.begin(model, text)]
         self._ahead: list[int] = []
         self._alphabet = _Alphabet(model)
@@ -114,6 +115,17 @@ class Grammar:
             self.push(token)
         self._states.pop(0).close()
         self._ahead.pop(0)
+
+    def may_be_longer(self, place: int, token: int) -> bool:
+        """Whether a longer token that begins with the text of `token` may come after the first `place` tokens."""
+        piece, heads = self._model.piece(token), self._alphabet.heads
+        alike = heads[:, 0] == piece[0]
+        if len(piece) > 1:
+            alike &= heads[:, 1] == piece[1]
+        ids = alike.nonzero()[0].astype(np.int32)
+        ids = ids[self.allowed(place)(ids)]
+        pieces = (self._model.piece(int(other)) for other in ids)
+        return any(len(other) > len(piece) and other.startswith(piece) for other in pieces)
 
     def is_complete(self, place: int = 0) -> bool:
         """Whether the text may end after the first `place` tokens of the draft, and nothing else may come."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from localspec.engine import grammar as grammar_module
+from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.errors import EngineError
 from localspec.engine.grammar import Grammar
 from localspec.engine.llama import GrammarState, Model, native
@@ -193,6 +194,19 @@ def test_forced_tokens_are_free_drafts(make_engine: MakeEngine) -> None:
     assert [t.kind for t in answer.tokens if t.cycle == drafted[0].cycle] == ["accepted"] * 4 + ["bonus"]
     assert {t.drafter for t in answer.tokens if t.kind == "accepted"} == {"grammar"}
     check_sums(answer)
+
+
+def test_the_end_of_a_forced_text_is_left_open_where_it_may_be_a_longer_token(model: Model) -> None:
+    """`":` is one token, and after `"` there is a choice; where there is none, or no such token, all is proposed."""
+
+    def drafted(text: str, limit: int = 20) -> bytes:
+        grammar = Grammar(model, text)
+        return b"".join(model.piece(token) for token in GrammarDrafter(model, grammar).draft([], limit).tokens)
+
+    assert drafted('root ::= "name\\"" (":" | " :")') == b"name"
+    assert drafted('root ::= "name\\":"') == b'name":'
+    assert drafted('root ::= "name\\"" (";" | " ;")') == b'name"'
+    assert drafted('root ::= "name\\":"', limit=3) == b"nam"
 
 
 def test_nothing_is_drafted_when_speculation_is_off(make_engine: MakeEngine) -> None:

@@ -43,8 +43,12 @@ class GrammarDrafter:
         if limit < 1:
             return Draft(())
         text = self._grammar.forced(FORCED_BYTES).decode("utf-8", "ignore")
-        tokens = tokens_of(self._model, text)[:limit] if text else []
-        return Draft(tokens[: self._grammar.admit(tokens)])
+        tokens = tokens_of(self._model, text) if text else []
+        admitted = self._grammar.admit(tokens)
+        # Where there is a choice the target mostly goes on in the same token: `":` and not `"`.
+        if tokens and admitted == len(tokens) and self._grammar.may_be_longer(admitted - 1, tokens[-1]):
+            admitted -= 1
+        return Draft(tokens[: min(admitted, limit)])
 
     def bounded(self, draft: Draft) -> Draft:
         """Another drafter's draft up to the first token that the grammar forbids. Only for one that was not drawn."""
