@@ -115,7 +115,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole measurement; not `complete`: it was stopped, and this is what it had. `curve` priced the virtual time."""
+    """A whole measurement; not `complete`: it was stopped, and this is what it had. `curve` priced the virtual time.
+
+    `load`: how many programs wanted a core in the minute before it began (null where the system does not tell).
+    """
 
     date: str
     command: str
@@ -127,6 +130,7 @@ class Report:
     pair: str
     modes: tuple[ModeReport, ...]
     curve: Curve | None = None
+    load: float | None = None
     format: str = FORMAT
 
 

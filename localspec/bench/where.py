@@ -10,13 +10,15 @@ from localspec import __version__
 from localspec.bench.results import Machine, ModelFile
 from localspec.engine.requests import EngineConfig, EngineInfo
 
+BUSY = 0.75
+"""Load a core above which a measurement is disturbed: it wants them all itself."""
+
 
 def here(info: EngineInfo, config: EngineConfig) -> Machine:
     """This machine, and what the engine loaded."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Machine(
         processor=processor(),
-        cores=usable,
+        cores=cores(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
         localspec=__version__,
@@ -29,6 +31,11 @@ def here(info: EngineInfo, config: EngineConfig) -> Machine:
         flash_attn=info.flash_attn,
         library=info.library,
     )
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _file(name: str, path: str) -> ModelFile:
@@ -60,3 +67,18 @@ def words(machine: Machine) -> Sequence[str]:
         f"localspec {machine.localspec}",
         machine.library,
     )
+
+
+def load() -> float | None:
+    """Programs that wanted a core, on average of the last minute; None where the system does not tell."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (AttributeError, OSError):
+        return None
+
+
+def busy(load: float | None, cores: int) -> str:
+    """A warning when other programs compete for the cores; "" when not."""
+    if load is None or load < BUSY * cores:
+        return ""
+    return f"the machine is busy (load {load:.1f} on {cores} cores): the wall clock will scatter, virtual time will not"

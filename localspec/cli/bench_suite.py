@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,9 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
     ways = [way for way in ways if way[0] != "draft" or info.draft is not None]
     rounds, max_tokens = wishes.repeats or (5 if wishes.full else 3), wishes.max_tokens or (128 if wishes.full else 64)
     plan = Plan(tasks, suite.modes(ways, wishes.temperatures_or()), rounds, max_tokens)
-    measured = Measured()
+    measured, load = Measured(), where.load()
+    if warning := where.busy(load, where.cores()):
+        say(warning)
     try:
         with common.Bar() as bar, Interrupts(client.cancel) as interrupts:
             if curve is None:
@@ -73,7 +75,8 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
             setting = suite.Setting(client, common.prompting_for(info), lambda: interrupts.hit, bar.show)
             suite.measure(measured, plan, setting)
     finally:
-        report = _report(client, measured, plan, wishes, choice, info, curve or _priced_here(client, measured))
+        curve = curve or _priced_here(client, measured)
+        report = replace(_report(client, measured, plan, wishes, choice, info, curve), load=load)
         client.close()
         bench_output.remember(report)
         wishes.output.give(report)

@@ -30,6 +30,8 @@ def print_report(report: Report, *, verbose: bool = False) -> None:
         f"{shown(report.workload)} workload, {report.rounds} rounds of at most {report.max_tokens} tokens, "
         f"{shown(report.date)}; virtual time: {shown(curve)}"
     )
+    if warning := where.busy(report.load, report.machine.cores):
+        click.echo(f"When it began {warning}.")
     if not report.complete:
         click.echo("Stopped before its end: this is what was measured until then.")
     if not report.modes:

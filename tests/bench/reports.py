@@ -29,5 +29,5 @@ CURVE = Curve("measured here", (1, 2, 4, 16, 33), (128, 2048), ((1, 1.5, 1.7, 4,
 
 REPORT = Report(
     date="2025-01-02T03:04:05+00:00", command=f"localspec bench --workload '{HOSTILE}'", complete=False,
-    machine=MACHINE, workload=HOSTILE, rounds=3, max_tokens=64, pair="mine", modes=(MODE,), curve=CURVE,
+    machine=MACHINE, workload=HOSTILE, rounds=3, max_tokens=64, pair="mine", modes=(MODE,), curve=CURVE, load=5.5,
 )  # fmt: skip

@@ -83,6 +83,8 @@ def test_it_says_machine_models_date_and_command() -> None:
     for words in ("t.gguf", "A &amp; B &lt;cpu&gt;", "2025-01-02T03:04:05", "localspec bench --workload", "AVX2 = 1"):
         assert words in text
     assert "Stopped before its end" in text
+    assert "load 5.5 on 2 cores" in text
+    assert "busy" not in page(replace(REPORT, load=0.5))
     assert "Stopped" not in page(replace(REPORT, complete=True))
     assert "slower than plain in" in text
 

@@ -82,3 +82,10 @@ def test_the_processors_name(tmp_path: Path) -> None:
     file.write_text("processor\t: 0\nmodel name\t: Slow 3000\nmodel name\t: other\n")
     assert where.processor(file) == "Slow 3000"
     assert where.processor(tmp_path / "none")
+
+
+def test_a_busy_machine_is_told_of() -> None:
+    assert where.busy(1.4, 2) == where.busy(None, 2) == ""
+    assert "load 1.6 on 2 cores" in where.busy(1.6, 2)
+    load = where.load()
+    assert load is None or load >= 0
