@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from math import log
 from statistics import fmean, median
 
+import psutil
+
 from localspec.engine import machine
 from localspec.engine.calibrate import (
     GROUPS,
@@ -48,6 +50,9 @@ SHORTEST_LONG = 256
 
 CLEAR = 0.03
 """A difference between the kinds that is more than the noise."""
+
+BUSY = 0.75
+"""Share of the cores that others may use before the numbers are called rough: the system's load just before."""
 
 MEMORY_RESERVE = 512 << 20
 """Bytes that stay free beside the extra contexts: their compute buffers, and the person's other programs."""
@@ -95,6 +100,12 @@ class _Run:
         self._cuts = loaded.target.depth.kind == "unlimited"
 
     def report(self) -> CostReport:
+        load, cores = psutil.getloadavg()[0], psutil.cpu_count() or 1
+        if load > BUSY * cores:
+            self._notes.append(
+                f"Other programs kept the processor busy (load {load:.0f} on {cores} cores): the numbers are rough. "
+                "Calibrate again when it is quiet."
+            )
         kinds = self._kinds()
         best = kinds[0]
         try:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from localspec.engine import calibrate, machine
@@ -363,6 +364,16 @@ def test_a_thorough_run_that_is_cancelled_keeps_what_it_has(make_engine: MakeEng
     assert report.samples[0] > 0
     engine.close()
     assert counts(make_engine("target", context=2048, cache_dir=str(tmp_path)))[1] > 0
+
+
+@pytest.mark.parametrize(("load", "rough"), [(0.5, False), (9.0, True)])
+def test_numbers_from_a_busy_machine_are_called_rough(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch, load: float, rough: bool
+) -> None:
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 2)
+    monkeypatch.setattr(psutil, "getloadavg", lambda: (load, load, load))
+    report = make_engine("target", context=256).calibrate(5.0, lambda _: None)
+    assert any("rough" in note for note in report.notes) == rough
 
 
 def test_a_quantised_cache_is_not_compared_and_says_why(tmp_path: Path) -> None:
