@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,23 @@ def test_the_table_has_a_row_a_category_and_a_verdict(cli: CommandLine, bytes_mo
     assert "auto: no category was slower than plain" in outcome.out
     assert "tiny.gguf" in outcome.out
     assert "fake 1.0" in outcome.out
+
+
+def test_eighty_columns_are_enough(
+    cli: CommandLine, bytes_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is cut or broken in a terminal of the usual width; a wide one shows more."""
+    saved = tmp_path / "saved.json"
+    bench(cli, bytes_model, "--repeats", "2", "--save", str(saved))
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = re.sub(r"\x1b\[[0-9;]*m", "", cli.run("bench", "report", str(saved), "--verbose", terminal=True).out)
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert re.search(r"^question-answering +12 +1\.00x +1\.00–1\.00 +2\.22x +\d\.\d\dx +\d+% +80%", narrow, re.M)
+    assert "tokens/cycle" not in narrow
+    monkeypatch.setenv("COLUMNS", "118")
+    wide = re.sub(r"\x1b\[[0-9;]*m", "", cli.run("bench", "report", str(saved), terminal=True).out)
+    assert max(map(len, wide.splitlines())) <= 118
+    assert re.search(r"^question-answering +1 +12 .* 3\.00 +lookup 100%", wide, re.M)
 
 
 def test_virtual_time_of_another_machine(cli: CommandLine, bytes_model: Path, workload: Path, tmp_path: Path) -> None:
