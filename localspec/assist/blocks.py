@@ -5,11 +5,38 @@ from collections.abc import Callable, Iterator, Sequence
 from localspec.assist.region import Region
 
 
+def fitting(lines: Sequence[str], region: Region, fits: Callable[[Region], bool]) -> Iterator[Region]:
+    """The region in pieces that fit, each of as many neighbouring blocks as go together; a block that does not fit (a
+    class, say) is taken apart the same way (into its methods). What cannot be taken apart comes out although it does
+    not fit: whether it can be edited at all is the caller's to say."""
+    if fits(region):
+        yield region
+        return
+    parts = blocks(lines, region)
+    if len(parts) == 1:
+        yield region
+        return
+    for piece in pack(parts, fits):
+        if piece in parts:
+            yield from fitting(lines, piece, fits)
+        else:
+            yield piece
+
+
 def blocks(lines: Sequence[str], region: Region) -> list[Region]:
-    """The region's blocks: a block begins with a line at the lowest indentation that stands after a blank line. Every
-    line of the region is in one block, the blank lines with the block before them."""
+    """The region's blocks: a block begins with a line at the lowest indentation that stands after a blank line; when
+    that makes one block, with one at the next indentation. Every line of the region is in one block, the blank lines
+    with the block before them."""
+    texts = [line for line in lines[region.first - 1 : region.last] if line.strip()]
+    for level in sorted({_indent(line) for line in texts}):
+        found = _blocks(lines, region, level)
+        if len(found) > 1:
+            return found
+    return [region] if region.first <= region.last else []
+
+
+def _blocks(lines: Sequence[str], region: Region, lowest: int) -> list[Region]:
     inside = range(region.first, region.last + 1)
-    lowest = min((_indent(lines[number - 1]) for number in inside if lines[number - 1].strip()), default=0)
     found: list[Region] = []
     first = region.first
     blank = False

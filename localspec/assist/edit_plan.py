@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from localspec.assist import edit_prompt, region
-from localspec.assist.blocks import blocks, pack
+from localspec.assist.blocks import fitting
 from localspec.assist.edit_file import CannotEdit, EditFile
 from localspec.assist.edit_job import Budget, EditJob, core_of
 from localspec.assist.region import Region, lines_of
@@ -23,7 +23,7 @@ def plan(
     file: EditFile, instruction: str, lines: str | None, context_files: Sequence[Attached], budget: Budget
 ) -> list[EditJob]:
     """The questions that edit `file`, or its `lines` (`A-B`), as instructed; one when everything fits the context, else
-    one for as many blocks as fit each.
+    one for each stretch of blocks that fits.
 
     Raises `CannotEdit` when there are no such lines, or a block is too large for the context (with the numbers).
     """
@@ -36,7 +36,7 @@ def plan(
     planner = _Planner(file, instruction, tuple(context_files), budget, all_lines)
     if planner.fits(asked):
         return [planner.job(asked)]
-    parts = list(pack(blocks(all_lines, asked), planner.fits))
+    parts = list(fitting(all_lines, asked, planner.fits))
     for part in parts:
         planner.require(part)
     parts = [region.core(all_lines, part) for part in parts if planner.has_text(part)]

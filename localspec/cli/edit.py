@@ -15,7 +15,7 @@ STDIN = "-"
 
 @click.command(cls=JsonCommand)
 @click.argument("arguments", nargs=-1, metavar="FILE... INSTRUCTION")
-@click.option("--lines", metavar="A-B", help="Change only these lines of FILE, counted from 1.")
+@click.option("--lines", metavar="A-B", help="Show and change only these lines of FILE, counted from 1.")
 @click.option(
     "--context",
     "files",
@@ -49,7 +49,7 @@ def edit(arguments: tuple[str, ...], **values: Any) -> int:
         localspec edit a.py b.py "Rename load to read" --apply
         localspec edit --undo
 
-    On a terminal it asks before it writes. The temperature is 0 unless --temp says otherwise. With - for FILE the text
+    A file that is larger than the context is changed in parts, each by itself. On a terminal it asks before it writes. The temperature is 0 unless --temp says otherwise. With - for FILE the text
     comes from stdin and the new one goes to stdout, as editors want a filter (in Vim, `:%!localspec edit - "Add
     docstrings"`); when nothing comes of it, the text goes out as it came.
     """

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.assist import region
-from localspec.assist.blocks import blocks, pack
+from localspec.assist.blocks import blocks, fitting, pack
 from localspec.assist.edit_file import CannotEdit
 from localspec.assist.region import Region, cut, lines_of, newline_of, unified, with_ends
 
@@ -110,6 +110,27 @@ def test_blocks_of_a_part_go_by_its_own_lowest_indentation() -> None:
     lines = lines_of(SOURCE)
     found = blocks(lines, Region(6, 10))
     assert found == [Region(6, 8), Region(9, 10)]
+
+
+def test_a_block_that_does_not_fit_is_taken_apart() -> None:
+    """A class into its methods; what has no blank line in it stays whole."""
+    lines = lines_of(SOURCE)
+
+    def within(limit: int) -> list[Region]:
+        return list(fitting(lines, Region(5, 16), lambda part: part.last - part.first < limit))
+
+    assert within(8) == [Region(5, 12), Region(13, 16)]
+    assert within(5) == [Region(5, 8), Region(9, 12), Region(13, 16)]
+    assert within(2) == [Region(5, 8), Region(9, 12), Region(13, 15), Region(16, 16)]
+
+
+@given(LINES, st.integers(1, 12))
+def test_pieces_that_fit_cover_every_line_once(lines: list[str], limit: int) -> None:
+    text = [line + "\n" for line in lines]
+    found = list(fitting(text, region.whole(text), lambda part: part.last - part.first < limit))
+    assert [number for part in found for number in range(part.first, part.last + 1)] == list(range(1, len(text) + 1))
+    for part in found:
+        assert part.last - part.first < limit or blocks(text, part) == [part]
 
 
 @given(LINES, st.integers(1, 12))
