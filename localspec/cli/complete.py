@@ -1,5 +1,7 @@
 """`localspec complete`: fills in the gap at a place in a file."""
 
+import contextlib
+import io
 import secrets
 import sys
 import threading
@@ -70,6 +72,7 @@ class _Tokens(Number):
     type=click.Choice(("auto", "always", "never", "marks")),
     help="Provenance by colour, or by brackets.  [default: auto]",
 )
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but why it failed.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON.")
 @options.model_options
 @options.shared_option
@@ -92,8 +95,10 @@ def complete(spot: str, **values: Any) -> int:
     from localspec.assist.place import BadPlace
     from localspec.chat.attach import CannotAttach
 
+    unheard = contextlib.redirect_stderr(io.StringIO()) if values["quiet"] else contextlib.nullcontext()
     try:
-        return _complete(spot, values)
+        with unheard:
+            return _complete(spot, values)
     except (BadPlace, NoRoom, CannotEdit, CannotAttach) as error:
         raise Failure(str(error)) from None
 

@@ -153,6 +153,12 @@ class TestWhatIsKept:
         complete(cli, model, f"cart.py:{GAP}", "-n", "2", "--temp", "0.9")
         assert [each.sampling.temperature for each in cli.engines[1].requests] == [0.9, 0.9]
 
+    def test_quiet_is_quiet_unless_it_fails(self, cli: CommandLine, model: Path, file: Path) -> None:
+        answers(cli, Script(plain("cart", ")")))
+        outcome = complete(cli, model, f"cart.py:{GAP}", "--quiet")
+        assert (outcome.out, outcome.err) == ("cart", "")
+        failed(complete(cli, model, "cart.py:99", "--quiet"), "no line 99")
+
     def test_an_interrupt_keeps_what_came(self, cli: CommandLine, model: Path, file: Path) -> None:
         answers(cli, Script([*plain("half"), KeyboardInterruptNow(), *plain("late")]))
         outcome = complete(cli, model, f"cart.py:{GAP}", "-n", "3")

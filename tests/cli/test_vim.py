@@ -64,3 +64,45 @@ def test_the_whole_buffer_through_the_editor_itself(tiny: Path, tmp_path: Path, 
         stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=True,
     )  # fmt: skip
     assert file.read_text() == run(tiny, vim=False, together=False).stdout
+
+
+PLUGIN = Path(__file__).parents[2] / "contrib" / "localspec.vim"
+
+
+@pytest.mark.parametrize("editor", ["vim", "nvim"])
+class TestThePlugin:
+    def keys(self, editor: str, file: Path, options: str, *commands: str) -> str:
+        """The buffer after the commands, with the plugin loaded; a test on its own process each."""
+        if shutil.which(editor) is None:
+            pytest.skip(f"{editor} is not installed")
+        given = [
+            f"let g:localspec_command = '{sys.executable} -m localspec'",
+            f"let g:localspec_options = '{options}'",
+            f"source {PLUGIN}",
+            *commands,
+            "wq",
+        ]
+        subprocess.run(
+            [editor, "-u", "NONE", "-i", "NONE", "-n", "-es", "-c", "set nocompatible autoindent",
+             *(word for command in given for word in ("-c", command)), str(file)],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        return file.read_text()
+
+    def test_the_gap_at_the_cursor_is_filled_in(self, tiny: Path, tmp_path: Path, editor: str) -> None:
+        options = f"--target {tiny} --ctx 128 --threads 1 --max-tokens 6 --lines 0"
+        file = tmp_path / "a.txt"
+        text = "éabc\n  abc\nabc\n"
+        file.write_text(text)
+        answer = subprocess.run(
+            [sys.executable, "-m", "localspec", "complete", f"{file}:2:4", *options.split()],
+            capture_output=True, encoding="utf-8", timeout=120, check=True,
+        ).stdout  # fmt: skip
+        assert answer
+        made = self.keys(editor, file, options, "call cursor(2, 4)", 'exe "normal i\\<C-X>\\<C-L>!"')
+        assert made == text.replace("  abc", f"  a{answer}!bc")
+
+    def test_an_edit_that_fails_leaves_the_text(self, tmp_path: Path, editor: str) -> None:
+        file = tmp_path / "a.txt"
+        file.write_text(TEXT)
+        assert self.keys(editor, file, "--target /nowhere.gguf", "2Localspec say more") == TEXT
