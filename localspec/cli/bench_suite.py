@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from localspec.bench import bounds, curves, suite, summary, where
+from localspec.bench import bounds, curves, process, suite, summary, where
 from localspec.bench.curves import Curve, CurveError
 from localspec.bench.paired import Measured, Plan
 from localspec.bench.results import Report
@@ -27,6 +27,10 @@ WAYS: tuple[Speculate, ...] = ("auto", "lookup", "draft")
 
 CALIBRATE_S = 30.0
 """Enough for the widths that matter at a short and a long context."""
+
+
+USUAL_CONTEXT = 600
+"""Tokens, about, of a prompt of the built-in workload and half its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
         with common.Bar() as bar, Interrupts(client.cancel) as interrupts:
             if curve is None:
                 _calibrate(client, bar, lambda: interrupts.hit)
-            _announce(plan, choice, client)
+            _announce(plan, choice, client, info)
             setting = suite.Setting(client, common.prompting_for(info), lambda: interrupts.hit, bar.show)
             suite.measure(measured, plan, setting)
     finally:
@@ -97,15 +101,16 @@ def _ways(wishes: Wishes, values: dict[str, Any]) -> list[tuple[Speculate, int |
     return [(asked or "auto", length)]
 
 
-def _announce(plan: Plan, choice: Choice, client: Any) -> None:
+def _announce(plan: Plan, choice: Choice, client: Any, info: EngineInfo) -> None:
     """How long it will take, before it begins."""
-    known = [ms for ms in client.costs().plain_ms if ms is not None]
-    plain_s = max(known) / 1000 if known else suite.plain_seconds(Path(choice.config.target))
-    files = [Path(file) for file in (choice.config.target, choice.config.draft) if file]
-    memory = sum(file.stat().st_size for file in files) / 1e9
+    plain_ms = client.costs().ms(1, USUAL_CONTEXT)
+    plain_s = suite.plain_seconds(Path(choice.config.target)) if plain_ms is None else plain_ms / 1000
+    files = [Path(choice.config.target), *([Path(choice.config.draft)] if info.draft and choice.config.draft else [])]
+    caches = process.cache_bytes(files, info.context, choice.config.kv_type)
+    memory = (sum(file.stat().st_size for file in files) + caches) / 1e9
     say(
         f"{plan.answers} answers to {len(plan.tasks)} prompts: about {duration(suite.seconds(plan, plain_s))}, "
-        f"with {memory:.1f} GB of models; Ctrl+C ends it and keeps what it has"
+        f"{memory:.1f} GB of memory; Ctrl+C ends it and keeps what it has"
     )
 
 
