@@ -288,8 +288,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("history", "Program", "History", "Whether chats are kept on this disk.", "flag", per_pair=False),
     Setting("kv_disk_gb", "Program", "Saved caches", "Gigabytes of disk for taking up old chats without reading again.",
             "number", low=0, per_pair=False),
-    Setting("share_engine", "Program", "Let commands use this engine",
-            "Whether `localspec run` and the like ask the app while it is open.",
+    Setting("share_engine", "Program", "Share the engine",
+            "Let commands in other terminals use this engine while the app is open.",
             "flag", holds="at once", per_pair=False),
 )  # fmt: skip
 """Every setting, in the order of the screen."""

@@ -26,12 +26,25 @@ COLOURS: tuple[tuple[str, str], ...] = (
     ("rejected", "a guess that was thrown away; shown only when you ask for it"),
 )
 
+FILES = (
+    ("@path", "attaches a file to a question, or to the instruction of an edit"),
+    ("/edit FILE[:A-B] …", "has the file, or its lines A to B, changed as you say. Most of such an answer is copied, "
+                           "which is where guessing gains most. Nothing is written before you have seen the changes"),
+    ("/diff", "shows the changes of the last edit again"),
+    ("/undo [FILE]", "brings back what the last edit replaced"),
+    ("in the chat", "Shift+Tab, then p puts the code under the cursor, or what the mouse selected, into the prompt; E "
+                    "makes it an edit of the file it came from"),
+)  # fmt: skip
+
 NUMBERS = (
     ("tokens/s", "how fast tokens come while answering, without reading the prompt"),
     ("speed-up", "that speed over the model's plain speed, measured on this machine at the same context length; the "
                  "baseline is named. Below 1.0 drafting stops by itself"),
     ("accepted", "how many of the guesses that were checked were kept"),
     ("tokens/cycle", "how many tokens one pass of the model gave; plain decoding gives 1"),
+    ("decision", "what was tried last, and on which estimate: so many tokens for the time of so many plain passes"),
+    ("copied from", "the file and line that a guess by lookup was taken from"),
+    ("chat, edits", "both apart: an edit mostly copies, so it gains more than talk"),
     ("draft length", "how many tokens are guessed at a time; it follows what pays here"),
     ("context", "how much of what the model can look back on is used"),
     ("first token", "how long reading the prompt took (TTFT)"),
@@ -58,6 +71,8 @@ class HelpScreen(AppScreen):
             yield Static(INTRODUCTION, markup=False)
             yield Static("Colours", classes="help-title", markup=False)
             yield Static("", id="help-colours", markup=False)
+            yield Static("Files", classes="help-title", markup=False)
+            yield Static(_grid(FILES, 22), id="help-files", markup=False)
             yield Static("Numbers", classes="help-title", markup=False)
             yield Static(_grid(NUMBERS, 18), id="help-numbers", markup=False)
             yield Static("Keys", classes="help-title", markup=False)
