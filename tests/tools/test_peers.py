@@ -53,6 +53,14 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) 
         peers.main(["--server", str(server), "--target", "t", "--only", "plain"])
 
 
+def test_the_threads_wait_as_our_engines_do(tmp_path: Path) -> None:
+    """Checked on what a server is really started with."""
+    server = program(tmp_path / "llama-server", 'echo "policy=$OMP_WAIT_POLICY"')
+    for options, wanted in (((), "policy=passive"), (("--wait-policy", "active"), "policy=active")):
+        with pytest.raises(SystemExit, match=wanted):
+            peers.main(["--server", str(server), "--target", "t", "--only", "plain", *options])
+
+
 def program(path: Path, line: str) -> Path:
     path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(path.stat().st_mode | stat.S_IEXEC)
