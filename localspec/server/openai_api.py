@@ -96,7 +96,9 @@ async def _answer(asking: Asking, http: Http, fields: Fields, prompts: list[Prom
     if fields.flag("stream"):
         if len(requests) > 1:
             raise errors.bad("Several prompts cannot be streamed: send them one by one.", "prompt")
-        return await _stream(asking, http, fields, head, requests[0], Reply(prompts[0].splitter))
+        return await _stream(
+            asking, http, fields, head, requests[0], Reply(prompts[0].splitter, requests[0].predictions)
+        )
     if wanted > 1 and len(requests) > 1:
         raise errors.bad("n above 1 goes with one prompt.", "n")
     replies: list[Reply] = []
@@ -107,7 +109,7 @@ async def _answer(asking: Asking, http: Http, fields: Fields, prompts: list[Prom
             prompt = prompt if shape is TEXT else await run_in_threadpool(_chat_again, asking, fields)
             seed = request.seed
             request = request if seed is None else replace(request, seed=(seed + at) % 2**64)
-        reply = Reply(prompt.splitter)
+        reply = Reply(prompt.splitter, request.predictions)
         await asking.whole(http, request, reply)
         replies.append(reply)
     choices = [

@@ -25,10 +25,12 @@ FINISH = {
 
 @dataclass
 class Reply:
-    """One answer so far. `predicted` and `unpredicted` count the tokens copied from the request's prediction that were
-    kept and that were not."""
+    """One answer so far. `predicted` and `unpredicted` count the copied tokens that stand in the request's predictions,
+    those that were kept and those that were not. A text that stands in the prompt too counts all the same: clients
+    send the file they want changed as both."""
 
     splitter: Splitter = field(default_factory=Plain)
+    predictions: tuple[str, ...] = ()
     text: str = ""
     thoughts: str = ""
     predicted: int = 0
@@ -43,7 +45,7 @@ class Reply:
             match event:
                 case Token():
                     deltas += self._parts(self.splitter.push(event))
-                case Cycle(source=source) if source is not None and source.name == "prediction":
+                case Cycle() if self._is_predicted(event):
                     self.predicted += event.accepted
                     self.unpredicted += event.proposed - event.accepted
                 case Finished():
@@ -56,6 +58,11 @@ class Reply:
         self.text += "".join(text for text, _ in joined)
         self.thoughts += "".join(thought for _, thought in joined)
         return joined
+
+    def _is_predicted(self, cycle: Cycle) -> bool:
+        if cycle.source is not None and cycle.source.name == "prediction":
+            return True
+        return cycle.drafter == "lookup" and any(cycle.proposed_text in text for text in self.predictions)
 
     def _parts(self, parts: Iterable[Any]) -> Iterable[Delta]:
         for part in parts:

@@ -71,14 +71,32 @@ class TestChat:
     def test_prediction_is_a_source_and_its_tokens_are_counted(self, serving: Any) -> None:
         server = serving([MIXED])
         answer = client(server).chat.completions.create(
-            model="tiny", messages=HELLO, prediction={"type": "content", "content": [{"type": "text", "text": TEXT}]}
+            model="tiny",
+            messages=HELLO,
+            prediction={"type": "content", "content": [{"type": "text", "text": TEXT.strip()}]},
         )
-        assert server.engine.requests[-1].predictions == (TEXT,)
-        assert TEXT not in prompt_of(server)
+        assert server.engine.requests[-1].predictions == (TEXT.strip(),)
+        assert TEXT.strip() not in prompt_of(server)
         assert answer.usage is not None
         details = answer.usage.completion_tokens_details
         assert details is not None
-        assert (details.accepted_prediction_tokens, details.rejected_prediction_tokens) == (3, 4)
+        assert (details.accepted_prediction_tokens, details.rejected_prediction_tokens) == (3, 4), (
+            "the third cycle copied from the prompt what is not in the prediction"
+        )
+
+    def test_what_stands_in_the_prompt_too_counts_as_predicted(self, serving: Any) -> None:
+        """The file to be changed is sent as both; lookup may name the prompt as the source."""
+        steps = [*plain("a"), Say(["b", "c"], end=("bonus", "d"), source=Source("prompt", 1)),
+                 Say(["x"], end=("bonus", "y"), source=Source("prompt", 2)),
+                 Say(["b"], end=("bonus", "y"), drafter="draft")]  # fmt: skip
+        server = serving([Script(steps)])
+        answer = client(server).chat.completions.create(
+            model="tiny", messages=HELLO, prediction={"type": "content", "content": "abcd"}
+        )
+        assert answer.usage is not None
+        details = answer.usage.completion_tokens_details
+        assert details is not None
+        assert (details.accepted_prediction_tokens, details.rejected_prediction_tokens) == (2, 0)
 
     def test_the_messages_become_the_models_prompt_and_are_not_trusted(self, serving: Any) -> None:
         server = serving()
