@@ -52,8 +52,12 @@ def keep(edit: str, path: Path, before: bytes, after: bytes) -> Record:
     real = path.resolve()
     number = f"{edit}-{len(list(place.glob(f'{edit}-*.json'))):04d}"
     record = Record(number, edit, str(real), digest_of(before), digest_of(after))
-    _write(place / f"{number}.before", before)
-    _write(place / f"{number}.json", json.dumps(asdict(record)).encode())
+    try:
+        _write(place / f"{number}.json", json.dumps(asdict(record)).encode())
+        _write(place / f"{number}.before", before)
+    except OSError:
+        forget(record)
+        raise
     _bound(place)
     return record
 

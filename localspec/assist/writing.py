@@ -28,7 +28,7 @@ def replace_file(path: Path, expected_digest: str, new_bytes: bytes) -> None:
     check(path, expected_digest)
     real = path.resolve(strict=True)
     status = real.stat()
-    handle, name = tempfile.mkstemp(prefix=f".{real.name[:100]}.", suffix=".tmp", dir=real.parent)
+    handle, name = tempfile.mkstemp(prefix=".localspec-", suffix=".tmp", dir=real.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -49,9 +49,10 @@ def edit(arguments: tuple[str, ...], **values: Any) -> int:
         localspec edit a.py b.py "Rename load to read" --apply
         localspec edit --undo
 
-    A file that is larger than the context is changed in parts, each by itself. On a terminal it asks before it writes. The temperature is 0 unless --temp says otherwise. With - for FILE the text
-    comes from stdin and the new one goes to stdout, as editors want a filter (in Vim, `:%!localspec edit - "Add
-    docstrings"`); when nothing comes of it, the text goes out as it came.
+    A file that is larger than the context is changed in parts, each by itself. On a terminal it asks before it writes.
+    The temperature is 0 unless --temp says otherwise. With - for FILE the text comes from stdin and the new one goes to
+    stdout, as editors want a filter (in Vim, `:%!localspec edit - "Add docstrings"`); when nothing comes of it, the
+    text goes out as it came.
     """
     from localspec.assist.edit_file import CannotEdit
     from localspec.chat.attach import CannotAttach

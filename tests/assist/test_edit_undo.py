@@ -1,6 +1,8 @@
 """Undo: what an edit replaced comes back, never over a later change, within bounds."""
 
+import errno
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -114,6 +116,23 @@ def test_only_so_much_is_kept(files: tuple[Path, Path], monkeypatch: pytest.Monk
     assert len(list(undo.folder().iterdir())) == 2 * len(kept)
     back()
     assert two.read_bytes() == b"z" * 1_500
+
+
+def test_a_full_disk_keeps_no_half_record(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    one, _ = files
+    edit("1", (one, b"1"))
+    before = sorted(undo.folder().iterdir())
+    synced: list[int] = []
+
+    def full(handle: int) -> None:
+        synced.append(handle)
+        if len(synced) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(undo.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        undo.keep("2", one, b"1", b"2")
+    assert sorted(undo.folder().iterdir()) == before
 
 
 def test_nobody_else_reads_what_was_replaced(files: tuple[Path, Path]) -> None:

@@ -63,6 +63,13 @@ def test_a_symlink_stays_one(file: Path, tmp_path: Path) -> None:
     assert beside(folder) == ["link.py"]
 
 
+def test_a_name_as_long_as_names_can_be(tmp_path: Path) -> None:
+    file = tmp_path / ("é" * 127)
+    file.write_bytes(b"old\n")
+    replace_file(file, OLD, b"new\n")
+    assert file.read_bytes() == b"new\n"
+
+
 def test_a_changed_file_is_left_alone(file: Path) -> None:
     file.write_bytes(b"theirs\n")
     with pytest.raises(Changed, match="changed by somebody else"):
