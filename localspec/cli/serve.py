@@ -1,6 +1,7 @@
 """`localspec serve`: the engine for editors and for the other commands, over HTTP on this machine."""
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -63,6 +64,9 @@ def serve(**values: Any) -> int:
     from localspec.server.guard import Policy, is_loopback
 
     token = _token(values["token"], values["token_file"])
+    for origin in values["cors"]:
+        if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s*]+", origin):
+            raise Failure(f"--cors {origin}: an origin is like http://localhost:3000, without a path; there is no `*`")
     host = "127.0.0.1" if values["host"] == "localhost" else values["host"]
     if token is None and not is_loopback(host):
         raise Failure(f"--host {host} can be reached from other machines: give a --token-file")

@@ -218,6 +218,11 @@ class TestRefusals:
             failed(cli.run("serve", "--target", str(model), "--port", port), port, "--port 0")
         assert cli.engines == []
 
+    @pytest.mark.parametrize("origin", ["*", "http://page/", "page", "http://*.page", "null"])
+    def test_an_origin_that_would_never_match_or_always(self, cli: CommandLine, model: Path, origin: str) -> None:
+        failed(cli.run("serve", "--target", str(model), "--cors", origin), "--cors", origin)
+        assert cli.engines == []
+
     @pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"\xff", "é".encode()])
     def test_a_token_that_is_none(self, cli: CommandLine, model: Path, tmp_path: Path, content: bytes) -> None:
         file = tmp_path / "token"
