@@ -1,6 +1,7 @@
 """Measuring on the real library with tiny models: no answer can tell, it ends when somebody waits, it is kept."""
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from localspec.engine import calibrate, machine
 from localspec.engine.calibrate import GROUPS, RARE, TIMES, plan
+from localspec.engine.cost_store import CostStore
 from localspec.engine.errors import EngineError
 from localspec.engine.generate import Engine
 from localspec.engine.load import _flash
@@ -296,6 +298,33 @@ def test_files_that_nobody_reads_any_more_go(make_engine: MakeEngine, tmp_path: 
     engine.idle(never)
     engine.close()
     assert len(list((tmp_path / "costs").iterdir())) == 32
+
+
+def test_two_writers_leave_a_whole_file(tmp_path: Path) -> None:
+    """The last one wins; whoever reads meanwhile finds the one or the other."""
+    curves = [{"plain": [[1, 64, float(ms), 3] for ms in range(size, 2 * size)]} for size in (5, 400)]
+    store = CostStore(str(tmp_path))
+    store.write("key", curves[0])
+
+    def write(curve: dict[str, list[list[float]]]) -> None:
+        for _ in range(150):
+            CostStore(str(tmp_path)).write("key", curve)
+
+    writers = [threading.Thread(target=write, args=(curve,)) for curve in curves]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert store.read("key") in curves
+    assert store.read("key") in curves
+    assert [file.name for file in (tmp_path / "costs").iterdir()] == ["key.json"]
+
+
+def test_a_cache_that_cannot_be_written_costs_no_answer(make_engine: MakeEngine, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    engine = make_engine("target", cache_dir=str(tmp_path / "file"))
+    engine.idle(never)
+    assert ask(engine, "abcabcabd", max_tokens=5).ids
+    engine.keep()
 
 
 # -- the thorough run ------------------------------------------------------------------------------------------------
