@@ -1,7 +1,7 @@
 """A grammar during one answer: which tokens may come where, for the target and for what is drafted.
 
-The state of the text so far is advanced by emitted tokens only. Ahead of it stand the states along the draft, one a
-position, each made from the one before; a rejected draft is forgotten with them.
+The state of the text so far is advanced by emitted tokens only. Copies of it go ahead along the draft, so that each
+position has a state of its own; with a rejected draft they are forgotten.
 """
 
 from collections.abc import Sequence
@@ -79,42 +79,61 @@ class _Alphabet:
 
 
 class Grammar:
-    """The text an answer may still become. Close it to give back native memory."""
+    """The text an answer may still become. Close it to give back native memory.
+
+    Copies of a state can be dear, so there are three at most: after what was emitted, at the end of the draft, and one
+    that walks along the draft between them.
+    """
 
     def __init__(self, model: Model, text: str) -> None:
         self._model = model
-        self._states = [GrammarState.begin(model, text)]
+        self._base = GrammarState.begin(model, text)
         self._ahead: list[int] = []
+        self._tip: GrammarState | None = None
+        self._walk: GrammarState | None = None
+        self._walked = 0
         self._alphabet = _Alphabet(model)
 
     def admit(self, tokens: Sequence[int]) -> int:
-        """How many of the draft `tokens` may follow, one after the other; the states in between are kept."""
+        """How many of the draft `tokens` may follow, one after the other: these are the draft from now on."""
         agreed = 0
         while agreed < min(len(tokens), len(self._ahead)) and tokens[agreed] == self._ahead[agreed]:
             agreed += 1
         self._forget(agreed)
         for token in tokens[agreed:]:
-            if not self._states[-1].allows(token):
+            if not self._at(len(self._ahead)).allows(token):
                 break
             self.push(token)
         return len(self._ahead)
 
     def push(self, token: int) -> None:
         """The draft goes on with `token`. Raises ValueError when it may not come there."""
-        self._states.append(self._states[-1].after(token))
+        if self._tip is None:
+            self._tip = self._base.after(token)
+        else:
+            self._tip.accept(token)
         self._ahead.append(token)
 
     def allowed(self, place: int) -> Allowed:
-        """Which tokens may come after the first `place` tokens of the draft. For `place` beyond it: after all of it."""
-        return partial(self._alphabet.allowed, self._states[min(place, len(self._ahead))])
+        """Which tokens may come after the first `place` tokens of the draft; beyond it, after all of it.
+
+        To be asked before anything else is: the state behind it moves.
+        """
+        return partial(self._alphabet.allowed, self._at(place))
 
     def advance(self, token: int) -> None:
         """`token` was emitted: the draft either goes on behind it or is forgotten."""
         if not self._ahead or self._ahead[0] != token:
             self._forget(0)
-            self.push(token)
-        self._states.pop(0).close()
+            self._base.accept(token)
+            return
+        self._base.accept(token)
         self._ahead.pop(0)
+        self._walked -= 1
+        if self._walked < 0:
+            self._drop_walk()
+        if not self._ahead:
+            self._forget(0)
 
     def may_be_longer(self, place: int, token: int) -> bool:
         """Whether a longer token that begins with the text of `token` may come after the first `place` tokens."""
@@ -129,31 +148,56 @@ class Grammar:
 
     def is_complete(self, place: int = 0) -> bool:
         """Whether the text may end after the first `place` tokens of the draft, and nothing else may come."""
-        state = self._states[min(place, len(self._ahead))]
+        state = self._at(place)
         return bool(state.allowed(self._alphabet.ends).any()) and not self._alphabet.next_bytes(state)
 
     def forced(self, limit: int) -> bytes:
         """The only text that may come next, at most `limit` bytes, found byte by byte; empty when there is a choice."""
         alone, ends = self._alphabet.alone, self._alphabet.ends
-        state, text = self._states[0], b""
+        state, text = self._base, b""
         while len(text) < limit and not state.allowed(ends).any():
             choices = self._alphabet.next_bytes(state)
             if len(choices) != 1 or choices[0] not in alone:
                 break
-            # The state before goes with its last name.
-            state = state.after(alone[choices[0]])
+            if state is self._base:
+                state = self._base.clone()
+            state.accept(alone[choices[0]])
             text += bytes(choices)
         return text
 
     def close(self) -> None:
-        for state in self._states:
-            state.close()
+        self._forget(0)
+        self._base.close()
+
+    def _at(self, place: int) -> GrammarState:
+        """The state after the first `place` tokens of the draft."""
+        if place <= 0:
+            return self._base
+        if place >= len(self._ahead):
+            return self._tip or self._base
+        if self._walk is None or self._walked > place:
+            self._drop_walk()
+            self._walk = self._base.clone()
+        for token in self._ahead[self._walked : place]:
+            self._walk.accept(token)
+        self._walked = place
+        return self._walk
 
     def _forget(self, keep: int) -> None:
-        """Drop the states behind the first `keep` tokens of the draft."""
-        for state in self._states[keep + 1 :]:
-            state.close()
-        del self._states[keep + 1 :], self._ahead[keep:]
+        """Cut the draft to its first `keep` tokens."""
+        if keep < len(self._ahead) or keep == 0:
+            kept = self._at(keep).clone() if keep else None
+            if self._tip is not None:
+                self._tip.close()
+            self._tip = kept
+            if self._walked > keep or keep == 0:
+                self._drop_walk()
+            del self._ahead[keep:]
+
+    def _drop_walk(self) -> None:
+        if self._walk is not None:
+            self._walk.close()
+        self._walk, self._walked = None, 0
 
 
 def grammar_for(model: Model, request: Request) -> tuple[Grammar | None, list[str]]:

@@ -310,7 +310,7 @@ _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32
 
 
 class GrammarState:
-    """Where a text stands in a grammar: which tokens may come next. It never changes; `after` makes the next one.
+    """Where a text stands in a grammar: which tokens may come next.
 
     Belongs to one thread, and to the model, which must outlive it.
     """
@@ -348,13 +348,23 @@ class GrammarState:
     def allows(self, token: int) -> bool:
         return bool(self.allowed(np.array([token], np.int32))[0])
 
-    def after(self, token: int) -> "GrammarState":
-        """The state after one more token; raises ValueError for one that may not come: the library would abort."""
+    def accept(self, token: int) -> None:
+        """Move on by one token; raises ValueError for one that may not come: the library would abort."""
         if not self.allows(token):
             raise ValueError(f"token {token} may not come here")
-        state = GrammarState(self._model, native.llama_sampler_clone(self._handle))
         if token not in self._model.end_tokens:
-            native.llama_sampler_accept(state._handle, token)
+            native.llama_sampler_accept(self._handle, token)
+
+    def clone(self) -> "GrammarState":
+        """A state of its own at the same place. 3 µs for most grammars; 40 ms where a thousand texts are still open."""
+        return GrammarState(self._model, native.llama_sampler_clone(self._handle))
+
+    def after(self, token: int) -> "GrammarState":
+        """The state after one more token, this one staying where it is; raises ValueError as `accept` does."""
+        if not self.allows(token):
+            raise ValueError(f"token {token} may not come here")
+        state = self.clone()
+        state.accept(token)
         return state
 
     def close(self) -> None:

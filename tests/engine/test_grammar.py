@@ -137,12 +137,55 @@ def test_a_draft_is_admitted_up_to_the_first_token_that_may_not_come(model: Mode
         grammar.advance(a)
 
 
+def test_every_place_of_a_draft_has_its_own_state(model: Model) -> None:
+    """Whatever is asked, pushed, advanced and forgotten in between, in any order."""
+    text = 'root ::= ([a-c]{2} [d-f] "g"?)*'
+    rng = np.random.default_rng(4)
+    everything = np.arange(model.vocab_size, dtype=np.int32)
+    grammar = Grammar(model, text)
+    emitted: list[int] = []
+    ahead: list[int] = []
+
+    def reference(tokens: list[int]) -> np.ndarray:
+        state = GrammarState.begin(model, text)
+        for token in tokens:
+            state = state.after(token)
+        return state.allowed(everything)
+
+    def some(tokens: list[int]) -> int:
+        ids = reference(tokens).nonzero()[0]
+        return int(rng.choice(ids[ids != tiny.EOS]))
+
+    for _ in range(300):
+        match rng.integers(4):
+            case 0:
+                ahead.append(some(emitted + ahead))
+                grammar.push(ahead[-1])
+            case 1:
+                draft = ahead[: rng.integers(len(ahead) + 1)]
+                for _ in range(rng.integers(4)):
+                    draft.append(some(emitted + draft))
+                assert grammar.admit([*draft, 3]) == len(draft)
+                ahead = draft
+            case 2:
+                token = ahead[0] if ahead and rng.random() < 0.7 else some(emitted)
+                grammar.advance(token)
+                emitted.append(token)
+                ahead = ahead[1:] if ahead and ahead[0] == token else []
+            case _:
+                place = int(rng.integers(len(ahead) + 1))
+                assert (grammar.allowed(place)(everything) == reference(emitted + ahead[:place])).all()
+    assert len(emitted) > 50
+
+
 def test_a_token_that_may_not_come_never_reaches_the_library(model: Model) -> None:
     """It would end the process."""
     state = GrammarState.begin(model, 'root ::= "a"')
     for token in (model.tokenize("b")[0], tiny.EOS, 3):
         with pytest.raises(ValueError, match="may not come"):
             state.after(token)
+        with pytest.raises(ValueError, match="may not come"):
+            state.accept(token)
 
 
 def test_control_tokens_are_no_text(model: Model) -> None:
