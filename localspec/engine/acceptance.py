@@ -11,30 +11,33 @@ from math import exp, log
 from localspec.engine.drafters.base import Place
 
 COPIED = (
-    (1, 0.27), (2, 0.47), (3, 0.54), (4, 0.62), (6, 0.78), (8, 0.87), (12, 0.93), (16, 0.95), (24, 0.96), (48, 0.98),
+    (1, 0.30), (2, 0.53), (3, 0.57), (4, 0.63), (6, 0.76), (8, 0.84), (12, 0.92), (16, 0.93), (24, 0.95), (48, 0.99),
 )  # fmt: skip
 """Share of copied tokens that stood, by how many tokens before them were copied, on recorded answers of an instruct
 model in seven kinds of work; the latest of several places, or the only one."""
 
 LONG_COPY = 0.99
 
-AGREEING = 1.0
+AGREEING = 0.9
 """Added to the logit where all earlier places went on alike: two witnesses instead of one."""
 
-SPLIT = 0.9
-"""Taken away where they did not, with the share of this continuation at a half."""
+SPLIT = 1.6
+"""Taken away where they did not: the text is at a fork, whatever most places did there."""
+
+SPLIT_SHORT = 0.6
+"""The same behind a single token, which is nearly always at one."""
 
 SHORT = 6
 """Copies up to here are turns of phrase, whose luck says little about longer ones; the two are followed apart."""
 
-RESUMED = (0.35, 0.4, 0.75, 0.85, 0.85, 0.9)
+RESUMED = (0.35, 0.36, 0.74, 0.8, 0.88, 0.91)
 """Behind an edit, by how many tokens agree already; then as any copy, at least the last."""
 
-REPLACED = 0.12
+REPLACED = 0.35
 """The token behind one that was just replaced: most edits are longer than one token."""
 
-STEP = 0.3
-"""How far one surprising verdict moves the logit: ten of them turn an even chance into 19 in 20."""
+STEP = 0.15
+"""How far one surprising verdict moves the logit: twenty of them turn an even chance into 19 in 20."""
 
 BOUND = 3.0
 """The text at hand moves the logit no further than this."""
@@ -61,9 +64,10 @@ class _Leaning:
     """How much the text at hand differs from the prior, in logits."""
 
     value: float = 0.0
+    step: float = STEP
 
     def learn(self, expected: float, stood: bool) -> None:
-        self.value = min(max(self.value + STEP * (stood - expected), -BOUND), BOUND)
+        self.value = min(max(self.value + self.step * (stood - expected), -BOUND), BOUND)
 
 
 def _copied_prior(copied: int) -> float:
@@ -83,7 +87,7 @@ def prior(place: Place) -> float:
     x = logit(_copied_prior(place.copied))
     if place.seen > 1:
         share = min(place.same / place.seen, 1.0)
-        x += AGREEING if share == 1.0 else -SPLIT - logit(max(share, 0.05)) * -0.5
+        x += AGREEING if share == 1.0 else -(SPLIT if place.copied > 1 else SPLIT_SHORT)
     return sigmoid(x)
 
 
@@ -112,48 +116,70 @@ class LookupAcceptance:
 DRAFT_MEMORY = 24.0
 """Judged tokens the draft model's rate remembers: quick to follow a change of text, slow to be fooled by one cycle."""
 
-DRAFT_WEIGHT = 4.0
-"""Judged tokens that what is thought of a draft model beforehand is worth."""
+DRAFT_WEIGHT = 20.0
+"""Judged tokens that what is thought of a draft model beforehand is worth: answers scatter that much around it."""
 
-OWN_WEIGHT, OWN_SHIFT = 0.75, 0.55
+PAIR_STEP = 0.05
+"""As `STEP`, for what is kept of a pair over many answers."""
+
+OWN_WEIGHT, OWN_SHIFT = 1.0, 0.5
 """logit of acceptance = OWN_SHIFT + OWN_WEIGHT * logit of the draft's own top probability, on recorded answers."""
 
-CONFIDENT_WEIGHT, CONFIDENT_SHIFT = 0.8, 0.2
+CERTAIN = 4.0
+"""The target's confidence in a token, in logits, counts up to here: beyond, certainty is certainty."""
+
+CONFIDENT_WEIGHT, CONFIDENT_SHIFT = 0.9, 0.1
 """logit of a draft model's acceptance = CONFIDENT_SHIFT + CONFIDENT_WEIGHT * the target's confidence, likewise."""
 
 CONFIDENCE_MEMORY = 24.0
 """Tokens the target's confidence is averaged over."""
 
-ENOUGH_CONFIDENCE = 8
-"""Tokens of it before it says anything of the text."""
+LOOKING = 0.7
+"""Share of the failures that is left when a draft model stops before the tokens it is unsure of."""
+
+ENOUGH_CONFIDENCE = 12.0
+"""Tokens of it, fading ones counted by what is left of them, before it says anything of the text: 17 tokens."""
 
 
 @dataclass(slots=True)
 class DraftAcceptance:
     """What becomes of a draft model's tokens. Before it is asked, the target's own confidence tells: where the target
-    is certain, a smaller model of its family mostly thinks the same."""
+    is certain, a smaller model of its family mostly thinks the same. How much so is learnt of the pair."""
 
-    _accepted: float = DRAFT_PRIOR * DRAFT_WEIGHT
-    _judged: float = DRAFT_WEIGHT
+    _accepted: float = 0.0
+    _judged: float = 0.0
     _leaning: _Leaning = field(default_factory=_Leaning)
+    _pair: _Leaning = field(default_factory=lambda: _Leaning(step=PAIR_STEP))
     _confidence: float = 0.0
     _heard: float = 0.0
 
     def begin(self) -> None:
-        """A new answer: what the last ones taught is worth a few tokens."""
-        self._confidence = self._heard = 0.0
+        """A new answer: of the last ones the pair's own leaning is kept."""
+        self._confidence = self._heard = self._accepted = self._judged = 0.0
         self._leaning.value *= CARRIED
-        if self._judged > DRAFT_WEIGHT:
-            self._accepted *= DRAFT_WEIGHT / self._judged
-            self._judged = DRAFT_WEIGHT
+
+    @property
+    def informed(self) -> bool:
+        """Enough of the text was heard."""
+        return self._heard >= ENOUGH_CONFIDENCE
 
     @property
     def rate(self) -> float:
         """The probability that a token stands, not having looked at the draft's distribution."""
-        if self._heard < ENOUGH_CONFIDENCE:
-            return self._accepted / self._judged
-        told = sigmoid(CONFIDENT_SHIFT + CONFIDENT_WEIGHT * self._confidence / self._heard)
-        return (self._accepted + DRAFT_WEIGHT * told) / (self._judged + DRAFT_WEIGHT)
+        return (self._accepted + DRAFT_WEIGHT * self._told) / (self._judged + DRAFT_WEIGHT)
+
+    @property
+    def looking(self) -> float:
+        """The same for the tokens of a draft that ends where its model is unsure."""
+        return 1.0 - (1.0 - self.rate) * LOOKING
+
+    @property
+    def _told(self) -> float:
+        """What the target's confidence and the pair's earlier answers say of this one."""
+        x = logit(DRAFT_PRIOR)
+        if self.informed:
+            x = CONFIDENT_SHIFT + CONFIDENT_WEIGHT * self._confidence / self._heard
+        return sigmoid(x + self._pair.value)
 
     def of(self, top: float) -> float:
         """The same, with the draft's own largest probability there."""
@@ -162,11 +188,13 @@ class DraftAcceptance:
     def heard(self, top: float) -> None:
         """The target's largest probability at a token it chose."""
         keep = 1.0 - 1.0 / CONFIDENCE_MEMORY
-        self._confidence = self._confidence * keep + logit(top)
+        self._confidence = self._confidence * keep + min(logit(top), CERTAIN)
         self._heard = self._heard * keep + 1.0
 
     def learn(self, top: float, stood: bool) -> None:
+        """A token was judged that the draft gave this probability, its largest, before it was drawn."""
+        self._pair.learn(self._told, stood)
+        self._leaning.learn(self.of(top), stood)
         keep = 1.0 - 1.0 / DRAFT_MEMORY
         self._accepted = self._accepted * keep + stood
         self._judged = self._judged * keep + 1.0
-        self._leaning.learn(self.of(top), stood)

@@ -16,7 +16,7 @@ PAYS = 1.04
 """Drafting must promise this much over plain decoding: estimates are noisy and a plain pass is certain."""
 
 WARY = 0.03
-"""Added to that for every plain pass that drafting has lost so far in this answer."""
+"""Added to that for every plain pass that lookup has lost so far in this answer."""
 
 PACE_MEMORY = 0.85
 """Share of the pace that is carried from cycle to cycle: a copied stretch is known as one after half a dozen."""
@@ -30,7 +30,13 @@ PROBE_LENGTH = 3
 FORECAST = 64
 """Tokens an answer is expected to go on for at least; later, as many as it has: how long is not known."""
 
-SAFELY = 1.5
+DRAWN_MEMORY = 0.93
+"""Share of what its own cycles say of a draft model that is carried from one to the next."""
+
+TRUST = 6.0
+"""Cycles of a draft model that the estimate beforehand is worth."""
+
+SAFELY = 2.0
 """What starting a drafter costs must be expected back this many times: how long the answer goes on is a guess."""
 
 
@@ -79,6 +85,8 @@ class Controller:
     _tokens: float = 1.0
     _spent: float = 1.0
     _lost: float = 0.0
+    _drawn: float = 0.0
+    _drawn_spent: float = 0.0
     _probed: float = 0.0
     _probes: int = field(default=0)
 
@@ -104,13 +112,18 @@ class Controller:
             return Decision(best[1], best[1])
         return Decision(self._probe(offers, limit, cost), refused)
 
-    def learn(self, choice: Choice | None, emitted: int, spent: float) -> None:
-        """`emitted` tokens left a cycle that cost `spent` plain passes; `choice` is what was drafted."""
+    def learn(self, drafter: DrafterName | None, emitted: int, spent: float) -> None:
+        """`emitted` tokens left a cycle that cost `spent` plain passes; None: nothing was drafted by choice."""
         self._emitted += emitted
         self._tokens = self._tokens * PACE_MEMORY + emitted
         self._spent = self._spent * PACE_MEMORY + spent
-        if choice is not None:
+        if drafter is None:
+            return
+        if drafter == "lookup":
             self._lost = max(0.0, self._lost + spent - emitted)
+        else:
+            self._drawn = self._drawn * DRAWN_MEMORY + emitted
+            self._drawn_spent = self._drawn_spent * DRAWN_MEMORY + spent
 
     @property
     def pace(self) -> float:
@@ -123,7 +136,11 @@ class Controller:
         return min(self.forecast - self._emitted, float(max(FORECAST, self._emitted)))
 
     def _pays(self, offer: Offer, choice: Choice) -> bool:
-        if choice.gain < PAYS + WARY * self._lost:
+        if not offer.token_cost:
+            return choice.gain >= PAYS + WARY * self._lost
+        # A draft model stops where it is unsure: how well, only its own cycles tell.
+        spent = self._drawn_spent + TRUST * choice.expected / choice.gain
+        if (self._drawn + TRUST * choice.expected) / spent < PAYS:
             return False
         saved = self.to_come * (1.0 - 1.0 / choice.gain)
         return offer.start_cost == 0.0 or offer.start_cost * SAFELY <= saved

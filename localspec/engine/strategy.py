@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 NOTHING = Draft(())
 
+CHEAP = 1.0
+"""Plain passes that bringing a draft model in step may cost without a second thought."""
+
 
 class Pricing(Protocol):
     """What passes cost, in plain passes of the target at the same context; `costs.py` has the measured one."""
@@ -159,7 +162,10 @@ class Strategy:
         if self._model is not None:
             behind = self._model.behind(history)
             start = self.costs.catching_up(behind, context)
-            offers.append(Offer("draft", [seen.draft.rate] * limit, self.costs.draft_token(context), start))
+            # A text that nothing is known of yet is no reason to read it all.
+            if self._insist or start < CHEAP or seen.draft.informed:
+                rates = [seen.draft.looking] * limit
+                offers.append(Offer("draft", rates, self.costs.draft_token(context), start))
 
         def cost(width: int) -> float:
             return self.costs.relative(width, context)
@@ -178,7 +184,8 @@ class Strategy:
         # A draft chosen for its length may turn out to be worth going on with, or not even that length.
         drawing = Drawing(seen.draft.rate, offer.token_cost, cost, self._controller.pace, limit, self._insist)
         draft = self._model.draft(history, limit, drawing, seen.draft.of)
-        spent = cost(1 + len(draft.tokens)) + max(1, len(draft.tokens)) * offer.token_cost + offer.start_cost
+        # What bringing it in step took was weighed against the whole answer, not against this cycle.
+        spent = cost(1 + len(draft.tokens)) + max(1, len(draft.tokens)) * offer.token_cost
         return Proposal("draft" if draft.tokens else "none", draft, found, choice, behind, spent)
 
     def learn(self, proposal: Proposal, judged: int, accepted: int, emitted: Sequence[int]) -> None:
@@ -193,8 +200,10 @@ class Strategy:
             seen.lookup.learn(place, token == said)
             if token != said:
                 break
-        drafted = proposal.choice if proposal.spent != 1.0 else None
-        self._controller.learn(drafted, len(emitted), proposal.spent)
+        asked: DrafterName | None = (
+            None if proposal.spent == 1.0 else "draft" if proposal.drafter == "none" else proposal.drafter
+        )
+        self._controller.learn(asked, len(emitted), proposal.spent)
         if self._lookup is not None:
             self._lookup.accept(emitted)
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.engine.drafters.base import Draft, Drafter
-from localspec.engine.drafters.lookup import Lookup, Match, SuffixIndex
+from localspec.engine.drafters.automaton import Match, SuffixIndex
+from localspec.engine.drafters.base import Draft, Drafter, Place
+from localspec.engine.drafters.course import MEMORY_OF_COURSE
+from localspec.engine.drafters.lookup import Lookup
 
 EMPTY = Draft(())
 
@@ -189,7 +191,8 @@ def test_a_copy_goes_on_behind_an_edit(written: tuple[int, ...], ground: str, fo
 
 def test_an_edit_that_does_not_come_back_is_given_up() -> None:
     assert copying(*range(1000, 1002)).draft([], 6).tokens == ()
-    assert copying(*range(1000, 1000 + 13), 120).draft([], 6).ground == "match"
+    lost = copying(*range(1000, 1000 + MEMORY_OF_COURSE + 1), 120).draft([], 6)
+    assert (lost.ground, lost.match_length) == ("match", 1)
 
 
 def test_a_short_copy_sets_no_course() -> None:
@@ -198,6 +201,82 @@ def test_a_short_copy_sets_no_course() -> None:
     lookup.accept(SOURCE[:8])
     lookup.accept([7])
     assert lookup.draft([], 6).tokens == ()
+
+
+def test_a_copy_counts_as_going_on_after_a_few_tokens() -> None:
+    """Where the end of the text stood elsewhere too, the course knows better than the longest match."""
+    lookup = Lookup()
+    lookup.begin([*SOURCE, 1, 2, 3, 121, 122, 123, 900, 901])
+    lookup.accept(SOURCE[:20])
+    lookup.accept([7, 121, 122, 123])
+    draft = lookup.draft([], 4)
+    assert (draft.tokens, draft.ground, draft.places[0].copied) == ([124, 125, 126, 127], "resumed", 3)
+
+
+RENAMED = [*range(100, 115), 50, *range(115, 130), 50, *range(130, 145), 50, 51, *range(145, 160)]
+"""A text with a name (50) in three places, in the last as part of a longer one."""
+
+
+def editing(*written: int) -> Lookup:
+    lookup = Lookup()
+    lookup.begin([*RENAMED, 1, 2, 3])
+    lookup.accept(written)
+    return lookup
+
+
+def test_an_edit_made_once_is_made_again() -> None:
+    """50 became 77 88: the next place is drafted so, as part of the copy."""
+    lookup = editing(*range(100, 115), 77, 88, *range(115, 120))
+    draft = lookup.draft([], 16)
+    assert draft.tokens == [*range(120, 130), 77, 88, *range(130, 134)]
+    assert [place.ground for place in draft.places[9:13]] == ["match", "renamed", "renamed", "resumed"]
+    assert draft.places[10] == Place(0, 1, 1, "renamed")
+    assert draft.positions[10] == -1
+
+
+def test_an_edit_that_was_made_again_counts_twice_and_the_copy_goes_on_at_once() -> None:
+    lookup = editing(*range(100, 115), 77, 88, *range(115, 130), 77, 88)
+    draft = lookup.draft([], 20)
+    assert draft.tokens[:15] == list(range(130, 145))
+    assert draft.tokens[15:17] == [77, 88]
+    assert draft.places[15] == Place(0, 2, 2, "renamed")
+
+
+def test_an_edit_that_is_not_made_again_is_no_longer_proposed() -> None:
+    lookup = editing(*range(100, 115), 77, *range(115, 130), 50, *range(130, 140))
+    draft = lookup.draft([], 6)
+    assert draft.tokens == [*range(140, 145), 50]
+
+
+def test_an_edit_inside_what_it_makes_is_made_once() -> None:
+    """50 became 50 60: a copy from the edited text is left alone."""
+    lookup = editing(*range(100, 115), 50, 60, *range(115, 130), 50, 60, *range(130, 145), 2, 3, *range(100, 115))
+    assert lookup.draft([], 4).tokens == [50, 60, 115, 116]
+
+
+def test_what_speaks_for_a_token_is_counted() -> None:
+    """1 2 went on with 3 twice and with 4 once; a 3 after it always with 5."""
+    lookup = begun([1, 2, 3, 5, 0, 1, 2, 4, 9, 1, 2, 3, 5, 8, 1, 2])
+    draft = lookup.draft([], 3)
+    assert draft.tokens == [3, 5, 8]
+    assert draft.places == [Place(2, 3, 2), Place(3, 2, 2), Place(4, 2, 1)]
+    assert draft.positions == [11, 12, 13]
+
+
+def test_of_what_followed_a_short_match_the_most_frequent_is_proposed() -> None:
+    tokens = [1, 2, 3, 0, 1, 2, 3, 9, 1, 2, 4, 8, 1, 2]
+    assert begun(tokens).draft([], 1).tokens == [3]
+
+
+def test_texts_besides_are_looked_up_and_never_run_into_the_conversation() -> None:
+    """A prediction is indexed before the conversation; behind its end nothing is proposed."""
+    lookup = Lookup()
+    lookup.begin([1, 2, 3], [[7, 8, 9], [3, 4, 5]])
+    assert lookup.offset == 8
+    draft = lookup.draft([], 8)
+    assert (draft.tokens, draft.positions) == ([4, 5], [5, 6])
+    lookup.begin([1, 2, 3])
+    assert lookup.draft([], 8) == EMPTY
 
 
 def test_a_new_conversation_forgets_the_course() -> None:

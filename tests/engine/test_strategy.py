@@ -1,10 +1,178 @@
-"""When a strategy lets a draft model read."""
+"""What a strategy asks of its drafters, what it learns from them, and when it lets a draft model read."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
+from localspec.engine.acceptance import ENOUGH_CONFIDENCE
+from localspec.engine.controller import Drawing
+from localspec.engine.cost import ENOUGH
+from localspec.engine.costs import IN_STEP, Costs
+from localspec.engine.drafters.base import Draft
+from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.generate import Engine
 from localspec.engine.requests import EngineConfig
+from localspec.engine.strategy import Experience, Strategy
 from tests.engine.answers import ask
+
+TEXT = [*range(100, 140), 1, 2, 3, *range(100, 120)]
+"""Its end copies its beginning."""
+
+
+class Known:
+    """Costs that are known: `wide` is any pass of more than one token."""
+
+    def __init__(self, wide: float = 1.2, draft: float = 0.1, reading: float = 0.0, plain: bool = False) -> None:
+        self.wide, self.draft, self.reading, self.plain = wide, draft, reading, plain
+
+    def relative(self, width: int, context: int) -> float:
+        return 1.0 if width == 1 else self.wide
+
+    def draft_token(self, context: int) -> float:
+        return self.draft
+
+    def catching_up(self, behind: int, context: int) -> float:
+        return behind * self.reading
+
+    def plain_wanted(self, context: int, now: float) -> bool:
+        return self.plain
+
+
+class Scripted:
+    """A draft model that guesses `guesses`, sure of each by `tops`."""
+
+    def __init__(self, guesses: Sequence[int], tops: Sequence[float]) -> None:
+        self.guesses, self.tops = guesses, tops
+        self.asked = 0
+        self.read: Sequence[int] = ()
+
+    def begin(self, tokens: Sequence[int]) -> None: ...
+
+    def prefill(self, tokens: Sequence[int]) -> None:
+        self.read = tokens
+
+    def behind(self, history: Sequence[int]) -> int:
+        return len(history)
+
+    def draft(
+        self, history: Sequence[int], limit: int, drawing: Drawing | None = None, sure: Callable[[float], float] = float
+    ) -> Draft:
+        self.asked += 1
+        tokens: list[int] = []
+        for top in self.tops[:limit]:
+            if drawing is not None and not drawing.draw(sure(top)):
+                break
+            tokens.append(self.guesses[len(tokens)])
+            if drawing is not None and not drawing.go_on():
+                break
+        return Draft(tokens, tops=list(self.tops[: len(tokens)]))
+
+
+def begun(strategy: Strategy, tokens: Sequence[int] = TEXT) -> Strategy:
+    strategy.begin(tokens)
+    return strategy
+
+
+def test_a_copy_is_drafted_with_its_estimate() -> None:
+    proposal = begun(Strategy("auto", None, Known(), Lookup(), None)).propose(TEXT, 12, 0.0)
+    assert (proposal.drafter, list(proposal.draft.tokens)) == ("lookup", list(range(120, 132)))
+    assert proposal.choice is not None
+    assert proposal.choice.length == 12
+    assert 8 < proposal.choice.expected < 13
+    assert proposal.choice.gain == pytest.approx(proposal.choice.expected / 1.2)
+
+
+def test_where_nothing_pays_the_estimate_says_so() -> None:
+    proposal = begun(Strategy("auto", None, Known(wide=40.0), Lookup(), None)).propose(TEXT, 12, 0.0)
+    assert (proposal.drafter, len(proposal.draft.tokens)) == ("none", 0)
+    assert proposal.choice is not None
+    assert proposal.choice.gain < 1.0
+
+
+def test_a_plain_pass_that_is_due_comes_first() -> None:
+    proposal = begun(Strategy("auto", None, Known(plain=True), Lookup(), None)).propose(TEXT, 12, 0.0)
+    assert proposal.draft.tokens == ()
+    assert proposal.choice is None
+
+
+def test_off_drafts_nothing_and_a_fixed_length_always_that_much() -> None:
+    assert begun(Strategy("off", None, Known(), Lookup(), None)).propose(TEXT, 12, 0.0).draft.tokens == ()
+    fixed = begun(Strategy("lookup", 5, Known(wide=40.0), Lookup(), None))
+    assert list(fixed.propose(TEXT, 12, 0.0).draft.tokens) == list(range(120, 125))
+
+
+def test_what_lookup_found_is_judged_for_free() -> None:
+    """A plain cycle tells as much of a guess as a drafted one, up to the first that differs."""
+    experience = Experience()
+    strategy = begun(Strategy("auto", None, Known(wide=40.0), Lookup(), None, experience))
+    proposal = strategy.propose(TEXT, 12, 0.0)
+    before = [experience.lookup.rate(place) for place in proposal.found.places]
+    strategy.learn(proposal, 0, 0, [999])
+    after = [experience.lookup.rate(place) for place in proposal.found.places]
+    assert after[0] < before[0]
+
+
+def test_in_auto_a_draft_model_is_not_asked_before_the_text_was_heard() -> None:
+    """Reading a prompt costs; nothing is known of the text yet."""
+    model = Scripted(range(8), [0.99] * 8)
+    strategy = begun(Strategy("auto", None, Known(reading=0.2), Lookup(), model, forecast=400), [1, 2, 3, 4, 5])
+    for _ in range(int(ENOUGH_CONFIDENCE)):
+        assert strategy.propose([1, 2, 3, 4, 5], 8, 0.0).drafter == "none"
+        strategy.heard(0.995)
+    assert model.asked == 0
+    for _ in range(8):
+        strategy.heard(0.995)
+    proposal = strategy.propose([1, 2, 3, 4, 5], 8, 0.0)
+    assert (proposal.drafter, model.asked) == ("draft", 1)
+    assert model.read == (), "in auto it reads when it is first asked"
+
+
+def test_a_draft_model_that_is_unsure_stops() -> None:
+    """What is drawn before is kept; the doubtful token comes for nothing with the pass already paid, the next not."""
+    model = Scripted(range(8), [0.99, 0.99, 0.05, 0.99])
+    strategy = begun(Strategy("draft", None, Known(draft=0.3), Lookup(), model))
+    proposal = strategy.propose(TEXT, 8, 0.0)
+    assert (proposal.drafter, list(proposal.draft.tokens)) == ("draft", [0, 1, 2])
+    assert model.read == TEXT, "a person who names the draft model has it read at once"
+
+
+def test_an_empty_draft_is_a_plain_cycle_that_cost_its_look() -> None:
+    model = Scripted([7], [0.001])
+    strategy = begun(Strategy("auto", None, Known(draft=0.3), Lookup(), model, forecast=400), [1, 2, 3, 4, 5])
+    for _ in range(20):
+        strategy.heard(0.995)
+    proposal = strategy.propose([1, 2, 3, 4, 5], 8, 0.0)
+    assert (proposal.drafter, proposal.draft.tokens) == ("none", [])
+    assert proposal.spent == pytest.approx(1.3)
+
+
+def test_verdicts_on_the_draft_model_are_learnt() -> None:
+    experience = Experience()
+    model = Scripted(range(8), [0.9] * 8)
+    strategy = begun(Strategy("draft", None, Known(), Lookup(), model, experience))
+    before = experience.draft.rate
+    for _ in range(10):
+        strategy.learn(strategy.propose(TEXT, 8, 0.0), 1, 0, [999])
+    assert experience.draft.rate < before
+
+
+def measured(prior: float) -> Costs:
+    """Costs on a machine whose plain pass takes 100 ms."""
+    costs = Costs(prior)
+    for number in range(ENOUGH):
+        costs.learn_pass(100, 1, 0.1, 0.1 * number)
+    return costs
+
+
+def test_a_draft_token_costs_what_drawing_it_takes() -> None:
+    """P1: the seconds a draft model spent on reading the prompt are not the price of its tokens."""
+    costs = measured(0.4)
+    costs.learn_draft(100, behind=1000, tokens=3, seconds=7.0)
+    assert costs.draft_token(100) == pytest.approx(0.4)
+    for _ in range(ENOUGH):
+        costs.learn_draft(100, behind=IN_STEP, tokens=3, seconds=0.06)
+    assert costs.draft_token(100) == pytest.approx(0.2)
 
 
 def test_in_auto_a_long_prompt_is_not_read_by_the_draft_for_a_short_answer(tiny_files: dict[str, Path]) -> None:

@@ -68,6 +68,9 @@ class Lookup:
         if match.length < ON_COURSE and (resumed := self._course.resume(self._index.tokens)) is not None:
             position, agreed, ground = resumed
             return self._written(_Writer(self._index, self._course, position, agreed, 0, ground), limit, match.length)
+        if match.length < ON_COURSE and (on := self._course.on) is not None and on[0] != match.position:
+            writer = _Writer(self._index, self._course, on[0], on[1], 0, "resumed")
+            return self._written(writer, limit, match.length)
         if match.length < self._min_match:
             return Draft(())
         position = match.position
