@@ -63,7 +63,7 @@ class Guard:
     def __init__(
         self, app: ASGIApp, policy: Policy, log: Callable[[str], object], count: Callable[[str, int], object]
     ) -> None:
-        self._app, self._policy, self._log, self._count = app, policy, log, count
+        self._app, self._policy, self.log, self._count = app, policy, log, count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -100,7 +100,7 @@ class Guard:
             note = scope.get("localspec.note", "")
             seconds = time.perf_counter() - begun
             if route != HELLO or status != 200:
-                self._log(f"{scope['method']} {_shown(scope)} {status or 'gone'} {seconds:.2f} s{note and ', '}{note}")
+                self.log(f"{scope['method']} {_shown(scope)} {status or 'gone'} {seconds:.2f} s{note and ', '}{note}")
 
     def _refusal(self, scope: Scope, headers: Headers) -> ApiError | None:
         policy, path = self._policy, scope["path"]

@@ -90,6 +90,8 @@ class Listener(uvicorn.Server):
         self._desk = desk
         self._up = threading.Event()
         self._thread: threading.Thread | None = None
+        self._fault: Exception | None = None
+        self._log = app.log
 
     def serve_here(self, on_up: Callable[[], object]) -> None:
         """Until one of `ENDS` comes, which end it in order. In the main thread."""
@@ -101,10 +103,12 @@ class Listener(uvicorn.Server):
                 signal.signal(number, handler)
 
     def serve_aside(self) -> None:
-        """In a thread of its own, until `stop`; returns when it takes requests."""
+        """In a thread of its own, until `stop`; returns when it takes requests. Raises OSError."""
         self._thread = threading.Thread(target=self._in_thread, name="server", daemon=True)
         self._thread.start()
         self._up.wait()
+        if self._fault is not None:
+            raise OSError(f"the server cannot start: {self._fault}") from self._fault
 
     def stop(self) -> None:
         """Ends what `serve_aside` began."""
@@ -116,10 +120,17 @@ class Listener(uvicorn.Server):
     def _in_thread(self) -> None:
         try:
             asyncio.run(self._serve_and_tell(lambda: None))
+        except Exception as error:
+            self._fault = error
+            self._log(f"the server ended: {type(error).__name__}: {error}")
         finally:
             self._up.set()
 
     async def _serve_and_tell(self, on_up: Callable[[], object]) -> None:
+        # The loop's own words would go to stderr, which is the app's screen.
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, context: self._log(f"fault: {context.get('exception') or context['message']!r}")
+        )
         self.config.load()
         self.lifespan = self.config.lifespan_class(self.config)
         await self.startup(sockets=[self._listener])

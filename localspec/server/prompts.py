@@ -33,11 +33,14 @@ def chat_prompt(info: EngineInfo, fields: Fields, think: Think) -> Prompt:
     """
     messages = _messages(fields.body.get("messages"))
     template = ChatTemplate.of(info)
-    thinking = plan(template, _think(fields, think))
+    bound = _is_bound(fields)
+    thinking = plan(template, "off" if bound else _think(fields, think))
     begun = messages.pop() if messages[-1].role == "assistant" and len(messages) > 1 else None
     segments = template.render(messages, thinking.variables)
     if begun is None:
-        return Prompt(segments, thinking.splitter(segments), thinking.keep_control)
+        # Under a grammar a thought that the template opens would have to fit too.
+        asked = thinking.answer_at_once(segments) if bound else (segments, thinking.splitter(segments))
+        return Prompt(*asked, thinking.keep_control)
     return Prompt(*thinking.resume(segments, begun.thoughts, begun.text), thinking.keep_control)
 
 
@@ -95,18 +98,22 @@ def _message(value: Any, name: str) -> Message:
 
 
 def _think(fields: Fields, usual: Think) -> Think:
-    """Whether to think: what the request says in one of the clients' ways, else off under a grammar, else as set."""
+    """Whether to think: what the request says in one of the clients' ways, else as set."""
     given = fields.body.get("chat_template_kwargs")
     switch = given.get("enable_thinking", given.get("thinking")) if isinstance(given, Mapping) else None
     if isinstance(switch, bool):
         return "on" if switch else "off"
     if fields.body.get("reasoning_effort") == "none" or fields.body.get("reasoning_budget") == 0:
         return "off"
+    return usual
+
+
+def _is_bound(fields: Fields) -> bool:
+    """Whether a grammar or schema bounds the whole answer."""
     if any(fields.body.get(name) for name in ("grammar", "json_schema")):
-        return "off"
+        return True
     wanted = fields.body.get("response_format")
-    bound = isinstance(wanted, Mapping) and wanted.get("type") != "text"
-    return "off" if bound else usual
+    return isinstance(wanted, Mapping) and wanted.get("type") != "text"
 
 
 def _extra(value: Any) -> list[tuple[str, str]]:

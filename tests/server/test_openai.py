@@ -204,6 +204,15 @@ class TestThinking:
         assert server.ask("/v1/chat/completions", {"messages": HELLO, **off})[0] == 200
         assert prompt_of(server) == "hiOFF"
 
+    def test_under_a_schema_a_thought_that_the_template_opens_is_closed_again(self, serving: Any) -> None:
+        """It would have to fit the schema; and what comes is the answer, not a thought."""
+        always = replace(INFO, chat_template="{{ messages[0].content }}<think>\n{# </think> #}")
+        server = serving([Script(plain("{", "}"))], info=always)
+        body = {"messages": HELLO, "response_format": {"type": "json_object"}}
+        status, answer = server.ask("/v1/chat/completions", body)[:2]
+        assert prompt_of(server) == "hi<think>\n\n</think>\n\n"
+        assert (status, answer["choices"][0]["message"]["content"]) == (200, "{}")
+
 
 class TestCompletions:
     def test_a_prompt_is_continued_and_may_spell_the_models_tokens(self, serving: Any) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import stat
 import threading
 from pathlib import Path
@@ -92,6 +93,15 @@ class TestFinding:
         other = serving()
         file.write_text(json.dumps(json.loads(file.read_text()) | {"port": other.port}))
         assert remote.find() is None
+
+    def test_a_server_that_hangs_is_not_waited_for(self, embedding: Any, model: Path) -> None:
+        embedding(model, [Script(plain("x"))])
+        (file,) = runtime.folder().iterdir()
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            port = mute.getsockname()[1]
+            newer = file.with_name("9-9.json")
+            newer.write_text(json.dumps(json.loads(file.read_text()) | {"port": port, "token": "mute"}))
+            assert found().running.token != "mute"
 
     def test_a_wrong_token_opens_nothing(self, embedding: Any, model: Path) -> None:
         engine = embedding(model, [Script(plain("x"))])

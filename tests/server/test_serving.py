@@ -196,6 +196,19 @@ class TestTheEnd:
         with pytest.raises(ConnectionError):
             server.ask("/health")
 
+    def test_a_server_that_cannot_start_says_so_to_its_starter_alone(
+        self, serving: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What a thread dies of would be printed over the app's screen."""
+
+        async def fail(*_: Any, **__: Any) -> None:
+            raise PermissionError("not here")
+
+        monkeypatch.setattr("localspec.server.listen.Listener.startup", fail)
+        with pytest.raises(OSError, match="not here"):
+            serving()
+        assert capfd.readouterr().err == ""
+
     def test_no_thread_is_left(self, serving: Any) -> None:
         server = serving()
         server.ask(CHAT, HELLO)
