@@ -23,11 +23,6 @@ class PlainSpeed:
         """A plain pass at `context` tokens took `ms`, seen at the clock's `now_s`."""
         self._samples.append((context, ms, now_s))
 
-    @property
-    def latest(self) -> float | None:
-        """When the last plain pass was seen; None before the first."""
-        return self._samples[-1][2] if self._samples else None
-
     def ms(self, context: int) -> float | None:
         """The median of the latest plain passes near `context`; None before there are enough of them."""
         near = self._near(context)[-WINDOW:]

@@ -101,7 +101,7 @@ def measure(
     for width in plan(lambda w: costs.count(w, held), widest, groups):
         if stop():
             return False
-        costs.learn_pass(held, width, time_pass(target, tokens[:width], width), time.perf_counter())
+        costs.learn_pass(held, width, time_pass(target, tokens[:width], width), time.perf_counter(), cycle=False)
         plain = costs.plain_ms(held)
         if plain is not None and plain < shortest_ms:
             return True

@@ -74,7 +74,8 @@ class Costs:
     """
 
     def __init__(self, draft_prior: float, prior: Prior | None = None) -> None:
-        self.plain = PlainSpeed()
+        self._cycles = PlainSpeed()
+        self._latest_plain: float | None = None
         self._prior = prior or Prior()
         self._plain_curve = Curve(self._prior)
         self._wide = Curve(self._prior)
@@ -116,7 +117,7 @@ class Costs:
 
     def plain_wanted(self, context: int, now: float) -> bool:
         """A plain pass now would be worth its time: none is known yet, or the latest is old."""
-        ms, latest = self.plain_ms(context), self.plain.latest
+        ms, latest = self.plain_ms(context), self._latest_plain
         if ms is None or latest is None:
             return True
         if self._plain_curve.solid(1, context):
@@ -128,25 +129,30 @@ class Costs:
         milliseconds, and where that is from.
 
         The answer's own plain passes when there are enough, else what the curve says at the machine's speed now; that
-        counts as measured when plain passes of this session stand behind it.
+        counts as measured when plain cycles of this session stand behind it.
         """
-        own = self.plain.own_ms(context, since_s)
+        own = self._cycles.own_ms(context, since_s)
         if own is not None:
             return own, "measured"
         ms = self.plain_ms(context)
         if ms is None:
             return None, "none"
-        return ms, "measured" if self.plain.ms(context) is not None else "calibrated"
+        return ms, "measured" if self._cycles.ms(context) is not None else "calibrated"
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
-    def learn_pass(self, context: int, width: int, seconds: float, now: float) -> None:
-        """A target pass of `width` tokens at `context` tokens took `seconds`, until the clock's `now`."""
+    def learn_pass(self, context: int, width: int, seconds: float, now: float, *, cycle: bool = True) -> None:
+        """A target pass of `width` tokens at `context` tokens took `seconds`, until the clock's `now`.
+
+        `cycle` off: it was made to measure, and is no part of an answer.
+        """
         if seconds <= 0:
             return
         self._orders += 1
         seen = _Pass(self._orders, width, context, seconds * 1000, now)
         if width == 1:
+            if cycle:
+                self._cycles.learn(context, seen.ms, now)
             self._learn_plain(seen)
         else:
             self._learn_wide(seen)
@@ -157,7 +163,7 @@ class Costs:
             self._draft.learn(DRAFT_WIDTH, context, seconds * 1000 / tokens / plain)
 
     def _learn_plain(self, seen: _Pass) -> None:
-        self.plain.learn(seen.context, seen.ms, seen.now)
+        self._latest_plain = seen.now
         if self._plain_curve.solid(1, seen.context):
             self._notice_speed(seen, 1.0)
         self._plain_curve.learn(1, seen.context, seen.ms / exp(self._factor))

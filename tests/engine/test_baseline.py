@@ -14,10 +14,8 @@ def learnt(*samples: tuple[int, float, float]) -> PlainSpeed:
 
 def test_a_plain_speed_needs_a_few_passes() -> None:
     assert learnt().ms(100) is None
-    assert learnt().latest is None
     assert learnt((100, 50.0, 0.0), (101, 52.0, 0.1)).ms(100) is None
     assert learnt((100, 50.0, 0.0), (101, 52.0, 0.1), (102, 900.0, 0.2)).ms(100) == 52.0
-    assert learnt((100, 50.0, 0.0), (101, 52.0, 0.1)).latest == 0.1
 
 
 def test_a_plain_speed_holds_near_its_context_length() -> None:

@@ -6,16 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
-from localspec.engine import calibrate, machine
+from localspec.engine import calibrate
 from localspec.engine.calibrate import GROUPS, RARE, TIMES, plan
 from localspec.engine.cost_store import CostStore
 from localspec.engine.errors import EngineError
 from localspec.engine.generate import Engine
-from localspec.engine.load import _flash
-from localspec.engine.requests import EngineConfig, FlashAttention, KvType, SamplerSettings
+from localspec.engine.requests import SamplerSettings
 from tests import tiny
 from tests.engine.answers import ask
 from tests.engine.conftest import MakeEngine
@@ -166,6 +164,17 @@ def test_a_token_left_behind_by_measuring_would_be_noticed(
     expected = last_answer(without, lambda: None)
     assert last_answer(right, lambda: right.idle(never)) == expected
     assert last_answer(wrong, with_fault) != expected
+
+
+def test_a_short_answer_has_the_measured_curve_as_its_baseline(make_engine: MakeEngine) -> None:
+    """Two plain cycles are too few to be a baseline: before any measuring there is none, after it a calibrated one."""
+    engine = make_engine("target")
+    assert ask(engine, "abcabcabd", max_tokens=2).end.stats.baseline == "none"
+    engine.idle(never)
+    stats = ask(engine, "abcabcabe", max_tokens=2).end.stats
+    assert stats.baseline == "calibrated"
+    assert stats.plain_tokens_per_s is not None
+    assert ask(engine, "abcabcabd", max_tokens=30).end.stats.baseline == "measured"
 
 
 def test_it_ends_before_the_next_pass_when_somebody_waits(make_engine: MakeEngine) -> None:
@@ -325,120 +334,3 @@ def test_a_cache_that_cannot_be_written_costs_no_answer(make_engine: MakeEngine,
     engine.idle(never)
     assert ask(engine, "abcabcabd", max_tokens=5).ids
     engine.keep()
-
-
-# -- the thorough run ------------------------------------------------------------------------------------------------
-
-
-def test_the_thorough_run_compares_flash_attention_and_the_next_load_follows_it(
-    make_engine: MakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = make_engine("target", "draft", context=2048, cache_dir=str(tmp_path), flash_attn="auto")
-    assert engine.info.flash_attn == "off", "the rule before anything is known"
-    ask(engine, "abcabcabd", speculate="off", max_tokens=20)
-    held = list(engine._loaded.target.tokens)
-    slow_off(monkeypatch)
-    fractions: list[float] = []
-    report = engine.calibrate(30.0, fractions.append)
-    assert engine._loaded.target.tokens == held
-    assert report.faster == report.flash == "on"
-    assert fractions == sorted(fractions)
-    assert fractions[-1] == 1.0
-    contexts = {time.context for time in report.flash_times}
-    assert contexts == {64, 1024}
-    assert {time.width for time in report.flash_times} == {1, 4, 16}
-    assert all(time.off_ms > 50 > time.on_ms for time in report.flash_times if time.width == 4)
-    assert {64, 1024} <= set(report.measured)
-    assert all(report.samples[report.widths.index(w)] >= 2 * TIMES for w in (1, 4, 16, 8, 3))
-    assert min(report.samples) >= TIMES, "every width up to the longest draft's pass"
-    assert report.draft_token is not None
-    assert report.draft_samples >= TIMES
-    engine.close()
-    again = make_engine("target", "draft", context=2048, cache_dir=str(tmp_path), flash_attn="auto")
-    assert again.info.flash_attn == "on"
-    assert again._costs.count(16, 1024) >= TIMES
-    again.close()
-    forced = make_engine("target", context=2048, cache_dir=str(tmp_path), flash_attn="off")
-    assert forced.info.flash_attn == "off"
-
-
-def slow_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passes of four tokens without flash attention seem to take 50 ms more."""
-    from localspec.engine.context import Context
-
-    decode = Context.decode
-
-    def slower(self: Context, tokens: list[int], rows: int = 1) -> np.ndarray:
-        found = decode(self, tokens, rows)
-        if self.options.flash_attn == "off" and len(tokens) == 4:
-            self.busy_s += 0.06
-        return found
-
-    monkeypatch.setattr(Context, "decode", slower)
-
-
-def test_a_thorough_run_that_is_cancelled_keeps_what_it_has(make_engine: MakeEngine, tmp_path: Path) -> None:
-    engine = make_engine("target", context=2048, cache_dir=str(tmp_path))
-    told = 0
-
-    def cancel_later(_: float) -> None:
-        nonlocal told
-        told += 1
-        if told == 16:
-            engine.cancel()
-
-    report = engine.calibrate(30.0, cancel_later)
-    assert any("Stopped early" in note for note in report.notes)
-    assert report.faster is None
-    assert report.samples[0] > 0
-    engine.close()
-    assert counts(make_engine("target", context=2048, cache_dir=str(tmp_path)))[1] > 0
-
-
-@pytest.mark.parametrize(("load", "rough"), [(0.5, False), (9.0, True)])
-def test_numbers_from_a_busy_machine_are_called_rough(
-    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch, load: float, rough: bool
-) -> None:
-    monkeypatch.setattr(psutil, "cpu_count", lambda: 2)
-    monkeypatch.setattr(psutil, "getloadavg", lambda: (load, load, load))
-    report = make_engine("target", context=256).calibrate(5.0, lambda _: None)
-    assert any("rough" in note for note in report.notes) == rough
-
-
-def test_a_quantised_cache_is_not_compared_and_says_why(tmp_path: Path) -> None:
-    file = tiny.write_llama(tmp_path / "wide.gguf", width=64)
-    engine = Engine(EngineConfig(str(file), context=1024, threads=1, kv_type="q8_0"))
-    report = engine.calibrate(30.0, lambda _: None)
-    engine.close()
-    assert report.flash == "on"
-    assert report.flash_times == ()
-    assert any("q8_0" in note for note in report.notes)
-
-
-def test_without_memory_for_two_contexts_there_is_one_kind(
-    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = make_engine("target", context=1024, flash_attn="off")
-    monkeypatch.setattr(machine, "free_memory", lambda: 0)
-    report = engine.calibrate(30.0, lambda _: None)
-    assert report.flash == "off"
-    assert report.faster is None
-    assert any("memory" in note for note in report.notes)
-
-
-@pytest.mark.parametrize("name", ["hybrid", "sliding"])
-def test_a_cache_that_cannot_be_cut_gets_a_short_run_with_a_reason(make_engine: MakeEngine, name: str) -> None:
-    report = make_engine(name, swa_full=False).calibrate(30.0, lambda _: None)
-    assert report.samples[report.widths.index(4)] >= TIMES
-    assert report.faster is None
-    assert any("cannot be cut" in note for note in report.notes)
-
-
-def test_what_a_quantised_cache_needs_and_what_a_person_says_come_before_the_verdict() -> None:
-    def flash(kind: FlashAttention = "auto", kv_type: KvType = "f16", faster: FlashAttention | None = None) -> str:
-        return _flash(EngineConfig("t", flash_attn=kind, kv_type=kv_type), on_gpu=False, faster=faster)
-
-    assert flash(faster="on") == "on"
-    assert flash(faster="off") == flash() == "off"
-    assert flash("off", faster="on") == "off"
-    assert flash(kv_type="q8_0", faster="off") == "on"

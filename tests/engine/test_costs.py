@@ -192,6 +192,18 @@ def test_the_baseline_is_named_for_where_it_comes_from() -> None:
     assert kind == "measured"
 
 
+def test_passes_made_to_measure_are_no_cycles_but_known_and_fresh() -> None:
+    """What was measured before any answer is a calibrated baseline, and no further plain pass is due for it."""
+    costs = Costs(0.4)
+    for _ in range(3):
+        costs.learn_pass(100, 1, 0.1, 50.0, cycle=False)
+    assert costs.baseline(100, 0.0) == (pytest.approx(100.0), "calibrated")
+    assert not costs.plain_wanted(100, 51.0)
+    for _ in range(3):
+        costs.learn_pass(100, 1, 0.1, 52.0)
+    assert costs.baseline(100, 51.0) == (pytest.approx(100.0), "measured")
+
+
 def test_a_draft_token_costs_what_drawing_it_takes() -> None:
     """P1: the seconds a draft model spent on reading the prompt are not the price of its tokens."""
     costs = Costs(0.4)
