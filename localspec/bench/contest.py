@@ -92,6 +92,12 @@ class Contest:
         known = [self.against_best(category) for category in self.categories]
         return geometric_mean([verdict.ratio for verdict in known if verdict is not None])
 
+    def accepted_share(self, way: str) -> float | None:
+        """Accepted over proposed draft tokens of all answers (not over judged ones: a server does not tell those)."""
+        drafted = [one for one in self.answers if one.way == way and one.proposed and one.accepted is not None]
+        proposed = sum(one.proposed or 0 for one in drafted)
+        return sum(one.accepted or 0 for one in drafted) / proposed if proposed else None
+
     def same_text(self, peer: str) -> tuple[int, int]:
         """How many of a peer's answers are ours as far as both go, and how many were compared."""
         ours = {(one.task, one.round): one.ids for one in self.answers if one.way == OURS}

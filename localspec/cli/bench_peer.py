@@ -100,6 +100,7 @@ def as_json_value(held: "Contest") -> dict[str, Any]:
             for category in held.categories
         ],
         "mean": {way: held.overall(way, PLAIN) for way in ways},
+        "accepted_of_proposed": {way: held.accepted_share(way) for way in ways},
         "mean_against_best": held.mean_against_best(),
         "against_best_single": verdict(held.against_best_single()),
         "answers": [
@@ -142,6 +143,8 @@ def _print_table(held: "Contest") -> None:
         rows.append((category, *speedups, number(against.ratio if against else None), _chosen(against)))
     means = (number(held.overall(way, PLAIN), ".2f", "x") for way in ways)
     rows.append(("geometric mean", *means, number(held.mean_against_best()), ""))
+    shares = (number(held.accepted_share(way), ".0%") for way in ways)
+    rows.append(("accepted of proposed", *shares, "", ""))
     print_table(headings, rows, right=headings[1:-1])
 
 

@@ -96,3 +96,12 @@ def test_texts_are_compared_as_far_as_both_go() -> None:
         Answer(CHAT, A, 2, 3, 1.0, ids=(1, 2, 3)),
     ])  # fmt: skip
     assert held.same_text(A) == (1, 2)
+
+
+def test_the_accepted_share_is_of_all_proposed_tokens() -> None:
+    held = Contest([A, B], [
+        Answer(CHAT, A, 0, 9, 1.0, 30, 20), Answer(CHAT, A, 1, 9, 1.0, 10, 0), Answer(CHAT, A, 2, 9, 1.0),
+        Answer(CHAT, B, 0, 9, 1.0),
+    ])  # fmt: skip
+    assert held.accepted_share(A) == pytest.approx(0.5)
+    assert held.accepted_share(B) is None

@@ -239,6 +239,35 @@ def test_a_draft_that_does_not_load_costs_a_line(cli: CommandLine, models: Path)
     assert json.loads(outcome.out)["failed"] == {"near[1].gguf": "no memory"}
 
 
+def test_interrupted_it_prints_what_it_has(cli: CommandLine, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from localspec.cli import interrupts
+    from tests.fake_engine import FakeEngine
+
+    handlers: list[interrupts.Interrupts] = []
+    enter, generate = interrupts.Interrupts.__enter__, FakeEngine.generate
+
+    def entered(self: interrupts.Interrupts) -> interrupts.Interrupts:
+        handlers.append(self)
+        return enter(self)
+
+    def interrupted(self: FakeEngine, request: Any) -> Any:
+        if request.speculate == "draft":
+            handlers[-1]._handle(2, None)
+        return generate(self, request)
+
+    monkeypatch.setattr(interrupts.Interrupts, "__enter__", entered)
+    monkeypatch.setattr(FakeEngine, "generate", interrupted)
+    arguments = (str(models / "target.gguf"), "--draft", str(models / "near[1].gguf"), "--json")
+    outcome = cli.run("bench", "drafts", *arguments)
+    assert outcome.code == 130
+    assert "interrupted" in outcome.err
+    # The fake engine ends the answer it was asked for last; nothing more is asked after it.
+    modes = {row["mode"] for row in json.loads(outcome.out)["rows"]}
+    assert modes == {"lookup, automatic", "near[1].gguf, automatic"}
+    assert len(cli.engines) == 2
+    assert all(engine.closed for engine in cli.engines)
+
+
 def test_real_engines_on_tiny_models(tmp_path: Path) -> None:
     tokens = vocabulary(with_bytes=True)
     target = write_llama(tmp_path / "target.gguf", tokens=tokens, context=4096)

@@ -259,6 +259,9 @@ def test_the_command_prints_a_column_for_every_peer(cli: CommandLine, model: Pat
     assert (outcome.code, outcome.err) == (0, "")
     row = next(line.split() for line in outcome.out.splitlines() if line.startswith("edit[/]"))
     assert row == ["edit[/]", "1.00x", "0.40x", "0.50x", "2.00", "fast"]
+    shares = next(line.split() for line in outcome.out.splitlines() if line.startswith("accepted of proposed"))
+    # Ours: of 2 and 2 proposed tokens 2 and 1.
+    assert shares[3:] == ["75%", "–", "–"]
     assert "Against the best single setting (fast): 2.00 times as fast" in outcome.out
     assert "cache_prompt true" in outcome.out
     assert len(slow.requests) == 4

@@ -210,3 +210,30 @@ def test_a_page_that_cannot_be_written_is_refused_before_anything_runs(cli: Comm
     outcome = cli.run(*ARGUMENTS, "--target", str(model), "--html", "/no/such/folder/page.html")
     assert (outcome.code, outcome.out) == (1, "")
     assert "cannot be written" in outcome.err
+
+
+def test_interrupted_it_prints_what_it_has(cli: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from localspec.cli import interrupts
+
+    handlers: list[interrupts.Interrupts] = []
+    enter, run = interrupts.Interrupts.__enter__, Measurement.run
+
+    def entered(self: interrupts.Interrupts) -> interrupts.Interrupts:
+        handlers.append(self)
+        return enter(self)
+
+    def interrupted(self: Measurement, found: Saturation) -> Any:
+        for one in run(self, found):
+            yield one
+            if len(found.passes) == 2:
+                handlers[-1]._handle(2, None)
+
+    monkeypatch.setattr(interrupts.Interrupts, "__enter__", entered)
+    monkeypatch.setattr(Measurement, "run", interrupted)
+    arguments = ("--target", str(model), "--sequences", "1,2", "--lengths", "3", "--repeats", "99", "--json")
+    outcome = cli.run(*ARGUMENTS, *arguments)
+    assert outcome.code == 130
+    assert "interrupted" in outcome.err
+    first, _ = json.loads(outcome.out)["sequences"]
+    assert first["plain_ms"] > 0
+    assert first["drafts"][0]["break_even"] > 0
