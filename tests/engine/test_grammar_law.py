@@ -23,8 +23,11 @@ from localspec.engine.grammar import Grammar
 from localspec.engine.llama import Model
 from localspec.engine.requests import EngineConfig, Request, SamplerSettings
 from localspec.engine.sampling import Allowed, Sampler
+from localspec.engine.verify import rejection
 from tests import tiny
 from tests.engine.answers import prompt
+from tests.engine.exact_law import Script
+from tests.engine.exact_law import law as law_of
 from tests.engine.test_law import ACCEPTED_P, NEVER, TEXT, TOKENS, Law, p_value
 
 SAMPLES = 2_500
@@ -145,6 +148,72 @@ def test_forced_tokens_alone_keep_the_law(files: dict[str, Path], monkeypatch: p
     assert set(drafters) == {"grammar", "none"}
     assert 0.05 < acceptance < 0.98
     assert p_value(counts, exact_law(files["target"], FREE)) > ACCEPTED_P
+
+
+# -- by enumeration --
+
+SMALL = 'root ::= ("a" [bc] | "c" "a"?)*'
+
+
+@pytest.mark.parametrize("drafter", ["model", "certain"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_cycle_has_the_masked_law_to_the_last_digit(files: dict[str, Path], drafter: str, name: str) -> None:
+    """Two drafted tokens and what follows, over every uniform: the first two tokens of a cycle, exactly.
+
+    Rows of logits are fixed by the text so far. The law to hold to masks them without the grammar code, as above.
+    """
+    model = Model(str(files["target"]), vocab_only=True)
+    size, abc = model.vocab_size, tiny.ids("abc")
+    settings = replace(SETTINGS[name], logit_bias={i: -np.inf for i in range(size) if i not in abc})
+    sampler = Sampler(settings, size)
+
+    def row(who: int, text: list[int]) -> np.ndarray:
+        return np.random.default_rng([who, *text]).normal(size=size).astype(np.float32)
+
+    def process(script: Script) -> tuple[int, ...]:
+        grammar = Grammar(model, SMALL)
+        draft: list[int] = []
+        probs = []
+        for place in range(2):
+            guess = sampler.distribution(row(1, draft), draft, grammar.allowed(place))
+            if drafter == "certain":
+                guess = Distribution.one_hot(guess.argmax)
+            draft.append(guess.sample(script))
+            probs.append(guess)
+            script.note(draft[-1])
+            grammar.push(draft[-1])
+        verdict = rejection(
+            draft,
+            probs,
+            lambda i: sampler.distribution(row(0, draft[:i]), draft[:i], grammar.allowed(i)),
+            script,
+        )
+        script.note(verdict.accepted)
+        kept = [*draft[: verdict.accepted], verdict.token]
+        for token in kept:
+            grammar.advance(token)
+        if len(kept) < 2:
+            kept.append(sampler.distribution(row(0, kept), kept, grammar.allowed(0)).sample(script))
+        grammar.close()
+        return tuple(kept[:2])
+
+    may = {(): "ac", ("a",): "bc", ("c",): "ac"}
+    expected: Law = {}
+    for first, share in _masked_by_hand(sampler, row(0, []), [], may[()]).items():
+        second = _masked_by_hand(sampler, row(0, [first]), [first], may[("a" if first == abc[0] else "c",)])
+        expected |= {(first, token): share * further for token, further in second.items()}
+    found = law_of(process)
+    model.close()
+    assert set(found) == set(expected)
+    for outcome, probability in expected.items():
+        assert found[outcome] == pytest.approx(probability, abs=1e-11)
+
+
+def _masked_by_hand(sampler: Sampler, row: np.ndarray, history: list[int], letters: str) -> dict[int, float]:
+    masked = np.full_like(row, -np.inf)
+    masked[tiny.ids(letters)] = row[tiny.ids(letters)]
+    found = sampler.distribution(masked, history)
+    return {token: found.prob(token) for token in tiny.ids(letters) if found.prob(token) > 0}
 
 
 # -- planted faults --
