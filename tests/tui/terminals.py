@@ -31,18 +31,39 @@ class Tmux:
     """One tmux server of its own with the app in it."""
 
     def __init__(
-        self, home: Path, *, columns: int = 80, rows: int = 24, environment: dict[str, str] | None = None
+        self,
+        home: Path,
+        *,
+        columns: int = 80,
+        rows: int = 24,
+        environment: dict[str, str] | None = None,
+        module: str = "localspec",
+        folder: Path | None = None,
     ) -> None:
+        """Runs `module` in `folder` (None: where the tests run)."""
+        self._module = module
         self._socket = f"localspec-{uuid.uuid4().hex[:12]}"
         settings = {
             "LOCALSPEC_HOME": str(home), "OMP_WAIT_POLICY": "passive", "TERM": "xterm-256color",
-            "COLORTERM": "truecolor",
+            "COLORTERM": "truecolor", **(environment or {}),
         }  # fmt: skip
         words = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
         # pytest may set the size of a terminal for its own purposes.
-        program = f"env -u COLUMNS -u LINES {words} {shlex.quote(sys.executable)} -m localspec"
+        program = f"env -u COLUMNS -u LINES {words} {shlex.quote(sys.executable)} -m {module}"
         command = f"{program}; echo left with $?; exec sleep 1000"
-        self._tmux("-f", os.devnull, "new-session", "-d", "-x", str(columns), "-y", str(rows), command)
+        self._tmux(
+            "-f",
+            os.devnull,
+            "new-session",
+            "-d",
+            "-x",
+            str(columns),
+            "-y",
+            str(rows),
+            "-c",
+            str(folder or Path.cwd()),
+            command,
+        )
         until(lambda: self.app is not None, "the app runs")
         app = self.app
         assert app is not None
@@ -70,7 +91,7 @@ class Tmux:
         if not pid:
             return None
         shell = psutil.Process(int(pid))
-        return next((p for p in shell.children() if "localspec" in p.cmdline()), None)
+        return next((p for p in shell.children() if self._module in p.cmdline()), None)
 
     def children(self) -> list[psutil.Process]:
         """The engine's processes."""

@@ -1,7 +1,10 @@
 """The real program with a tiny model: in tmux, with the engine in its own process."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 from localspec.chat.history import History
 from tests.tiny import vocabulary, write_llama
+from tests.tui import edits
 from tests.tui.terminals import Tmux, needs_tmux, until
 
 pytestmark = needs_tmux
@@ -165,3 +169,50 @@ def test_native_output_goes_to_the_log(home: Path, model: Path) -> None:
         terminal.see("ready")
         assert "llama_" not in terminal.screen
     assert "llama" in (home / "state" / "engine.log").read_text(errors="replace")
+
+
+def test_an_edit_is_accepted_in_part_written_and_undone(home: Path, tmp_path: Path) -> None:
+    """With a scripted engine: what a person sees from `/edit` to `/undo`, and what lies on the disk meanwhile."""
+    file = edits.write(tmp_path)
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with Tmux(home, environment=environment, module="tests.tui.scripted_app", folder=tmp_path) as terminal:
+        terminal.see("ready")
+        terminal.type("/edit sh")
+        terminal.see("shelf.py")
+        terminal.press("Tab")
+        terminal.type(" add type hints")
+        terminal.press("Enter")
+        terminal.see("2 of 2 accepted")
+        terminal.see("+ class Bookcase:")
+        assert file.read_text() == edits.OLD
+        terminal.press("Down", "Space")
+        terminal.see("1 of 2 accepted")
+        terminal.press("w")
+        terminal.see("1 change written into shelf.py")
+        assert file.read_text() == edits.FIRST
+        terminal.press("Escape")
+        terminal.see("1 of 2 changes written into shelf.py")
+        terminal.type("/undo")
+        terminal.press("Enter")
+        terminal.see("as before the edit")
+        assert file.read_text() == edits.OLD
+        terminal.press("C-q")
+        terminal.see("left with 0")
+
+
+def test_a_command_uses_the_engine_of_the_app(home: Path, model: Path) -> None:
+    """The app's engine answers in another terminal; with the app it is gone."""
+    configure(home, model)
+    with Tmux(home) as terminal:
+        terminal.see("ready")
+        files = home / "state" / "engines"
+        until(lambda: list(files.glob("*.json")), "the engine can be found")
+        environment = {**os.environ, "LOCALSPEC_HOME": str(home)}
+        command = [sys.executable, "-m", "localspec", "run", "--json", "abcabc"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout.splitlines()[-1])["stats"]["tokens"] == 40
+        # An engine of its own would have written a log of its own.
+        assert [log.name for log in (home / "state").glob("engine*.log")] == ["engine.log"]
+        terminal.press("C-q")
+        terminal.see("left with 0")
+        assert not list(files.glob("*.json"))
