@@ -3,12 +3,17 @@
 import re
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 from localspec.assist import edit, edit_file
 from localspec.assist.edit_file import EditFile
 from localspec.assist.edit_job import Budget, EditJob
 from localspec.chat.templates import ChatTemplate
 from localspec.chat.thinking import Thinking
 from localspec.engine.requests import Segment
+
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For properties: how long an example takes says nothing on a busy machine."""
 
 
 def count(prompt: tuple[Segment, ...]) -> int:

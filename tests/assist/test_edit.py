@@ -12,7 +12,7 @@ from localspec.assist.edit_file import CannotEdit
 from localspec.chat.attach import Attached
 from localspec.chat.thinking import Thinking
 from localspec.engine.requests import Request, SamplerSettings
-from tests.assist.edits import block, budget, file_of, job_for, prompt_text
+from tests.assist.edits import PATIENT, block, budget, file_of, job_for, prompt_text
 
 SOURCE = '''\
 """A module."""
@@ -220,6 +220,7 @@ LINES = st.lists(
 )
 
 
+@PATIENT
 @given(LINES, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.data())
 def test_outside_the_lines_every_byte_stays(lines: list[str], newline: str, final: bool, data: st.DataObject) -> None:
     text = newline.join(lines) + newline * final
@@ -243,6 +244,7 @@ def test_outside_the_lines_every_byte_stays(lines: list[str], newline: str, fina
     assert len(made) >= len(before) + len(after)
 
 
+@PATIENT
 @given(LINES, st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_an_answer_that_is_the_text_changes_nothing(lines: list[str], newline: str, final: bool) -> None:
     job = job_for(newline.join(lines) + newline * final)

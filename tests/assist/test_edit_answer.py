@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from localspec.assist import answer_checks
 from localspec.assist.answer import fence_for, find
 from localspec.assist.answer_checks import elision, reindented, syntax_problem
+from tests.assist.edits import PATIENT
 
 OLD = "def f(x):\n    return x\n\n\ndef g(y):\n    return y\n"
 NEW = OLD.replace("x", "z")
@@ -102,6 +103,7 @@ def test_a_text_that_would_lose_its_end_to_an_inner_fence_is_refused() -> None:
     assert found.code in (None, new)
 
 
+@PATIENT
 @given(st.lists(st.sampled_from(["a", "```", "````python", "~~~", "  ```", "", "`"]), max_size=12))
 def test_a_block_in_the_fence_that_is_asked_for_is_taken_whole(lines: list[str]) -> None:
     text = "".join(line + "\n" for line in lines)
@@ -194,6 +196,7 @@ def test_margins(old: str, answer: str, expected: str) -> None:
     assert reindented(old, answer) == expected
 
 
+@PATIENT
 @given(
     st.lists(st.sampled_from(["a", "  b", "    c", "", "\td"]), min_size=1, max_size=8),
     st.sampled_from(["    ", "\t", "  "]),

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localspec.assist import diff
-from localspec.assist.diff import DoesNotApply, hunks
+from localspec.assist.diff import DoesNotApply, Hunk, Row, Sign, hunks
 from localspec.assist.diff_names import name_for
+from tests.assist.edits import PATIENT
 
 LINE = st.sampled_from(["a\n", "b\n", "\n", "  a\n", "c\r\n", "\td\n", "x\x0cy\n", "\u2028\n", "-- a\n", "é\n"])
 TEXT = st.builds(
@@ -18,6 +19,7 @@ TEXT = st.builds(
 )
 
 
+@PATIENT
 @given(TEXT, TEXT)
 def test_all_hunks_make_the_new_text_of_the_old_one(old: str, new: str) -> None:
     found = hunks(old, new)
@@ -25,6 +27,7 @@ def test_all_hunks_make_the_new_text_of_the_old_one(old: str, new: str) -> None:
     assert bool(found) == (old != new)
 
 
+@PATIENT
 @given(TEXT, TEXT, st.integers(0, 4), st.data())
 def test_a_chosen_hunk_changes_its_own_lines_and_no_others(
     old: str, new: str, context: int, data: st.DataObject
@@ -34,14 +37,13 @@ def test_a_chosen_hunk_changes_its_own_lines_and_no_others(
     chosen = [found[number] for number in sorted(kept)]
     result = diff.apply(old, chosen)
     rest = [hunk for number, hunk in enumerate(found) if number not in kept]
-    # What the chosen hunks left open is exactly the other hunks: together they make the new text.
-    assert len(result) - len(old) == len(new) - len(old) - sum(
-        sum(map(len, hunk.new_lines)) - sum(map(len, hunk.old_lines)) for hunk in rest
-    )
-    if not chosen:
-        assert result == old
-    if not rest:
-        assert result == new
+    # The same from the other side: the new text with all other changes taken back.
+    assert diff.apply(new, [backwards(hunk) for hunk in rest]) == result
+
+
+def backwards(hunk: Hunk) -> Hunk:
+    swapped: dict[Sign, Sign] = {" ": " ", "-": "+", "+": "-"}
+    return Hunk(hunk.new_start, hunk.old_start, tuple(Row(swapped[row.sign], row.text) for row in hunk.rows))
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -10,6 +10,7 @@ from localspec.assist import region
 from localspec.assist.blocks import blocks, fitting, pack
 from localspec.assist.edit_file import CannotEdit
 from localspec.assist.region import Region, cut, lines_of, newline_of, unified, with_ends
+from tests.assist.edits import PATIENT
 
 LINES = st.lists(st.sampled_from(["a", "", "  b", "\tc", "  ", "d\x0c", "e\r"]), max_size=25)
 
@@ -18,6 +19,7 @@ def joined(lines: list[str], ends: list[str]) -> str:
     return "".join(line + end for line, end in zip(lines, ends, strict=True))
 
 
+@PATIENT
 @given(st.text(alphabet="ab\r\n\x0c\u2028\x85", max_size=40))
 def test_lines_joined_are_the_text(text: str) -> None:
     lines = lines_of(text)
@@ -26,6 +28,7 @@ def test_lines_joined_are_the_text(text: str) -> None:
     assert all(line.endswith("\n") for line in lines[:-1])
 
 
+@PATIENT
 @given(LINES, st.data())
 def test_a_text_put_back_unchanged_is_the_same_to_the_byte(lines: list[str], data: st.DataObject) -> None:
     ends = data.draw(st.lists(st.sampled_from(["\n", "\r\n"]), min_size=len(lines), max_size=len(lines)))
@@ -35,6 +38,7 @@ def test_a_text_put_back_unchanged_is_the_same_to_the_byte(lines: list[str], dat
     assert with_ends(text, unified(text), newline_of(text)) == text
 
 
+@PATIENT
 @given(LINES, LINES, st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_a_uniform_text_stays_uniform(old: list[str], new: list[str], newline: str, final: bool) -> None:
     """New lines get the line ends of the old ones, and the last one has an end when the old last one had."""
@@ -66,6 +70,7 @@ def test_lines_that_are_not_there_are_refused(spec: str, word: str) -> None:
         region.parse(spec, 10)
 
 
+@PATIENT
 @given(LINES, st.data())
 def test_a_cut_text_is_the_same_joined(lines: list[str], data: st.DataObject) -> None:
     text = [line + "\n" for line in lines]
@@ -124,6 +129,7 @@ def test_a_block_that_does_not_fit_is_taken_apart() -> None:
     assert within(2) == [Region(5, 8), Region(9, 12), Region(13, 15), Region(16, 16)]
 
 
+@PATIENT
 @given(LINES, st.integers(1, 12))
 def test_pieces_that_fit_cover_every_line_once(lines: list[str], limit: int) -> None:
     text = [line + "\n" for line in lines]
@@ -133,6 +139,7 @@ def test_pieces_that_fit_cover_every_line_once(lines: list[str], limit: int) -> 
         assert part.last - part.first < limit or blocks(text, part) == [part]
 
 
+@PATIENT
 @given(LINES, st.integers(1, 12))
 def test_packed_blocks_cover_every_line_once_and_fit(lines: list[str], limit: int) -> None:
     text = [line + "\n" for line in lines]
