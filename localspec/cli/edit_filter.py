@@ -10,7 +10,8 @@ from localspec.assist import edit as edits
 from localspec.cli import edit_answers, jsonlines, settings
 from localspec.cli.edit_answers import Interrupted
 from localspec.cli.edit_show import show_diff, write_bytes
-from localspec.cli.errors import INTERRUPTED
+from localspec.cli.errors import FAILED, INTERRUPTED
+from localspec.cli.terminal import in_vims_filter
 
 NAME = "standard input"
 
@@ -31,9 +32,12 @@ def edit(instruction: str, values: dict[str, Any]) -> int:
         if bare:
             write_bytes(data)
         return INTERRUPTED
-    except BaseException:
+    except BaseException as error:
         if bare:
             write_bytes(data)
+            if in_vims_filter() and isinstance(error, Exception):
+                # The reason would stand in the text; Vim says itself that the command failed.
+                return FAILED
         raise
     hunks = diff.hunks(file.text, text)
     if values["as_json"]:

@@ -375,28 +375,26 @@ class TestAFilter:
         text = "\ufeff\r\n" + SOURCE.replace("\n", "\r\n") + "\r\n\r\n"
         assert edit("-", "x", stdin=text.encode()).out == text
 
-    def test_a_process_as_vim_starts_it(self, tmp_path: Path) -> None:
-        """A real process whose stdout and stderr are one file: nothing but the text is in it."""
-        code = "; ".join(
+    @pytest.mark.parametrize(("answer", "code", "text"), [(block(NEW), 0, NEW), ("I cannot.", 1, SOURCE)])
+    def test_a_process_as_vim_starts_it(self, answer: str, code: int, text: str, model: Path) -> None:
+        """Vim puts stdout and stderr into the text: nothing but a text may be there, the old one after a failure."""
+        program = "; ".join(
             [
                 "import sys",
                 "from localspec.cli import session",
                 "from localspec.cli.main import main",
                 "from tests.fake_engine import FakeEngine, Script, plain",
-                f"script = Script(plain({block(NEW)!r}))",
+                f"script = Script(plain({answer!r}))",
                 "session.EngineClient = lambda config: FakeEngine(config, scripts=[script])",
                 "main(sys.argv[1:])",
             ]
         )
-        from tests.tiny import write_llama
-
-        model = write_llama(tmp_path / "tiny.gguf")
         done = subprocess.run(
-            [sys.executable, "-c", code, "edit", "--target", str(model), "-", "Rename total."],
+            [sys.executable, "-c", program, "edit", "--target", str(model), "-", "Rename total."],
             input=SOURCE.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            cwd=Path(__file__).parents[2], check=False,
+            cwd=Path(__file__).parents[2], env={**os.environ, "VIMRUNTIME": "/usr/share/vim"}, check=False,
         )  # fmt: skip
-        assert (done.returncode, done.stdout.decode()) == (0, NEW)
+        assert (done.returncode, done.stdout.decode()) == (code, text)
 
 
 class TestJson:
