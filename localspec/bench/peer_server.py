@@ -7,6 +7,7 @@ counts the first token in some releases and not in others, and is not used.) Sou
 `server_slot_stats`.
 """
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,16 +43,35 @@ class Peer:
         if not equals or "://" in name:
             name, rest = "", text
         urls = tuple(url.strip().rstrip("/") for url in rest.split(","))
-        for url in urls:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError(f"{text!r} is not URL or NAME=URL with a URL such as http://127.0.0.1:8080")
+        if not all(map(_is_address, urls)):
+            raise ValueError(f"{text!r} is not URL or NAME=URL with a URL such as http://127.0.0.1:8080")
         return cls(name.strip() or urlsplit(urls[0]).netloc, urls)
+
+    @property
+    def here(self) -> bool:
+        """Whether all its servers are on this machine."""
+        hosts = [urlsplit(url).hostname or "" for url in self.urls]
+        return all(host in ("localhost", "::1") or host.startswith("127.") for host in hosts)
 
     @property
     def way(self) -> str:
         """Its name among the ways of a contest."""
         return f"@{self.name}"
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    return (
+        parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and port != 0
+        and url.isprintable()
+        and " " not in url
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +91,14 @@ class Completion:
         timings = found["timings"]
         ended = found.get("stop_type") == "eos" or bool(found.get("stopped_eos"))
         ids = tuple(int(token) for token in found.get("tokens") or ())
-        count = int(timings["predicted_n"])
+        count, ms = int(timings["predicted_n"]), float(timings["predicted_ms"])
+        if not math.isfinite(ms):
+            raise ValueError(f"{ms} ms")
+        drafted = bool(timings.get("draft_n"))
         return cls(
-            tokens=max(0, count - 1 - ended), seconds=float(timings["predicted_ms"]) / 1000,
-            proposed=timings.get("draft_n"), accepted=timings.get("draft_n_accepted"),
+            tokens=max(0, count - 1 - ended), seconds=ms / 1000,
+            proposed=int(timings["draft_n"]) if drafted else None,
+            accepted=int(timings["draft_n_accepted"]) if drafted else None,
             ids=ids[:-1] if ended and len(ids) == count else ids,
         )  # fmt: skip
 
@@ -96,11 +120,15 @@ class Server:
         """Whether the server can answer like us: it is there, reads `text` as our `ids`, has room. Answers sentences
         for the person where it differs in what may be meant."""
         props = self._ask("GET", "/props")
-        read = self._ask("POST", "/tokenize", {"content": text, "add_special": False, "parse_special": True})["tokens"]
+        asked = {"content": text, "add_special": False, "parse_special": True}
+        read = self._ask("POST", "/tokenize", asked).get("tokens")
+        if not isinstance(read, list):
+            raise self._fault("tells no tokens: is it a llama-server?")
         # Our prompt may have a begin token in front, which the server would add by itself to a text.
-        if list(read) not in (list(ids), list(ids[1:])):
+        if read not in (list(ids), list(ids[1:])):
             raise self._fault(f"reads our prompt as {len(read)} other tokens than our {len(ids)}: is it another model?")
-        room = (props.get("default_generation_settings") or {}).get("n_ctx")
+        usual = props.get("default_generation_settings")
+        room = usual.get("n_ctx") if isinstance(usual, dict) else None
         if isinstance(room, int) and room and room < len(ids) + max_tokens:
             raise self._fault(f"has a context of {room} tokens, and {len(ids) + max_tokens} are needed: start it "
                               f"with -c {len(ids) + max_tokens} or more")  # fmt: skip
@@ -156,7 +184,7 @@ class Server:
 
         try:
             response = self._http.request(method, path, json=body)
-        except (httpx2.HTTPError, RuntimeError) as error:  # RuntimeError: closed meanwhile
+        except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError, RuntimeError) as error:  # the last: closed meanwhile
             raise self._fault(f"does not answer ({error})") from None
         if response.status_code == 503:
             raise self._fault("is still loading its model: wait until /health says ok")

@@ -38,6 +38,8 @@ def compare(peers: Sequence[str], cold: bool, given: dict[str, Any]) -> int:
         raise click.UsageError(f"--peer: {error}") from None
     if len({one.name for one in asked}) < len(asked):
         raise click.UsageError("--peer: two peers have the same name")
+    if given["offline"] and (away := [one.name for one in asked if not one.here]):
+        raise click.UsageError(f"--offline, and the peer {away[0]} is not on this machine")
     for name, unsaid in OTHERS.items():
         if given[name] != unsaid:
             raise click.UsageError(f"--peer compares greedy answers in a table: --{name.replace('_', '-')} does not "

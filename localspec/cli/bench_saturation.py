@@ -1,5 +1,6 @@
 """`localspec bench saturation`: where this machine's spare compute ends."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,8 @@ def saturation(
     refuse_ways(values, "bench saturation verifies drafts of every length")
     if values["draft"]:
         raise click.UsageError("bench saturation loads no draft: its drafts cost nothing")
+    if values["ctx"] is not None:
+        raise click.UsageError("bench saturation: --context-tokens says what every sequence holds, not --ctx")
     choice = session.choose(values | {"speculate": "off"})
     plan = bench.Plan(choice.config, sequences, lengths, repeats, context_tokens)
     found = bench.Saturation()
@@ -64,7 +67,7 @@ def saturation(
                 progress.show(len(found.passes), plan.passes, text)
     finally:
         if found.info is not None and found.passes:
-            about = About.now(found.info, choice.config)
+            about = About.now(replace(found.info, context=context_tokens), choice.config)
             _print(found, plan, about, as_json)
             write_page(html, f"Where spare compute ends: {found.info.target}", about, charts(found, plan))
     if interrupts.hit:
@@ -126,7 +129,7 @@ def _print(found: "Saturation", plan: "Plan", about: About, as_json: bool) -> No
         return
     for line in about.lines():
         click.echo(line)
-    click.echo(f"{plan.context} tokens a sequence\n")
+    click.echo()
     plain = [found.cycles_per_s(count, 0) for count in plan.sequences]
     top = max((speed for speed in plain if speed is not None), default=0.0)
     print_table(

@@ -1,6 +1,7 @@
 """The same prompts to a llama-server: what it is asked, what of its answer counts, and what may go wrong."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -63,7 +64,11 @@ def test_a_peer_is_a_url_with_or_without_a_name(text: str, name: str, urls: tupl
     assert Peer.parse(text) == Peer(name, urls)
 
 
-@pytest.mark.parametrize("text", ["", "mod=", "127.0.0.1:8080", "ftp://a", "mod=http://", "mod=http://a,b"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "mod=", "127.0.0.1:8080", "ftp://a", "mod=http://", "mod=http://a,b", "http://a:99999", "http://a b:1",
+     "http://[::1", "http://a:1/\0"],
+)  # fmt: skip
 def test_what_is_no_url_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not URL or NAME=URL"):
         Peer.parse(text)
@@ -78,6 +83,23 @@ def test_neither_the_first_token_nor_the_end_token_is_counted() -> None:
     drafted = Completion.read({"timings": timings | {"draft_n": 8, "draft_n_accepted": 3}, "stop_type": "limit"})
     assert (drafted.proposed, drafted.accepted, drafted.ids) == (8, 3, ())
     assert (limit.proposed, limit.accepted) == (None, None)
+
+
+def test_whose_servers_are_all_on_this_machine() -> None:
+    assert Peer.parse("a=http://127.0.0.1:1,http://localhost:2,http://[::1]:3").here
+    assert not Peer.parse("a=http://127.0.0.1:1,http://192.168.0.2:1").here
+
+
+@pytest.mark.parametrize(
+    "timings",
+    [
+        {}, {"predicted_n": 3}, {"predicted_n": 3, "predicted_ms": float("nan")}, {"predicted_n": "x"}, None,
+        {"predicted_n": 3, "predicted_ms": 1.0, "draft_n": 4, "draft_n_accepted": "x"},
+    ],
+)  # fmt: skip
+def test_timings_that_make_no_sense_are_no_answer(timings: Any) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        Completion.read({"timings": timings})
 
 
 def test_the_server_gets_our_tokens_and_decodes_greedily(start: Any) -> None:
@@ -166,6 +188,7 @@ def test_stopped_while_a_peer_answers_it_ends_at_once_and_keeps_what_it_has(star
     ("script", "words"),
     [
         ({"tokenize": lambda text: [1, 2, 3]}, "reads our prompt as 3 other tokens than our 6"),
+        ({"tokenize": lambda text: None}, "tells no tokens"),
         ({"context": 30}, "has a context of 30 tokens, and 38 are needed"),
         ({"loading": True}, "is still loading its model"),
     ],
@@ -197,9 +220,10 @@ def test_another_model_or_more_slots_are_told(start: Any) -> None:
     ]
 
 
-def test_nobody_there_is_said_in_words(start: Any) -> None:
-    peers = Peers.connect([Peer("p", ("http://127.0.0.1:9",))])
-    with pytest.raises(PeerError, match=r"p at http://127\.0\.0\.1:9 does not answer"):
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://a..b:80"])
+def test_nobody_there_is_said_in_words(url: str) -> None:
+    peers = Peers.connect([Peer("p", (url,))])
+    with pytest.raises(PeerError, match=rf"p at {re.escape(url)} does not answer"):
         peers.check(Ours(), "t", setting())
     peers.close()
 
@@ -291,6 +315,7 @@ def test_json_has_every_answer_and_verdict(cli: CommandLine, model: Path, worklo
         (("--peer", "http://a:1", "--temp", "1"), "--temp does not belong here"),
         (("--peer", "http://a:1", "--speculate", "off"), "nothing to compare"),
         (("--peer", "x=http://a:1", "--peer", "x=http://a:2"), "same name"),
+        (("--peer", "x=http://192.168.0.2:1", "--offline"), "x is not on this machine"),
     ],
 )
 def test_wrong_usage_is_refused(cli: CommandLine, model: Path, arguments: tuple[str, ...], words: str) -> None:

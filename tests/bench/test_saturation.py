@@ -144,7 +144,7 @@ def test_the_command_prints_a_table_for_every_length(cli: CommandLine, model: Pa
     outcome = cli.run(*ARGUMENTS, "--target", str(model), "--sequences", "1,2", "--lengths", "1,3")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith("target tiny.gguf")
-    assert "8 tokens a sequence" in outcome.out
+    assert "1 threads, context 8, KV cache f16" in outcome.out
     assert "bench saturation --target" in outcome.out
     assert "Drafts of 1: a cycle emits between 1 and 2 tokens" in outcome.out
     assert "Drafts of 3: a cycle emits between 1 and 4 tokens" in outcome.out
@@ -169,6 +169,7 @@ def test_json_has_every_figure(cli: CommandLine, model: Path) -> None:
     [
         (("--draft", "x"), 2, "no draft"),
         (("--speculate", "off"), 2, "--speculate"),
+        (("--ctx", "64"), 2, "--context-tokens"),
         (("--sequences", "1,x"), 2, "'x' is not a whole number"),
         (("--lengths", "0"), 1, "--lengths"),
     ],
