@@ -15,6 +15,12 @@ SHOWN = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32)
 BAR = 24
 """Characters of the longest bar."""
 
+STEPS = 3
+"""Steps of the curve that are spoken of: the largest ones."""
+
+FALLS = 0.97
+"""A wider pass that costs less than this share of the next narrower one is a step, and no noise."""
+
 USUAL_LOOKUP = 15
 """Draft length of the lookup that is spoken of: the best fixed one on edits."""
 
@@ -109,20 +115,18 @@ def _checking(report: CostReport, context: int) -> Iterator[str]:
     cheap = max(w for w in report.widths if report.relative(w, context) < 2)
     yield f"Up to {cheap} tokens are checked in less time than two plain passes take."
     known = [w for w in SHOWN if w > 1 and w in report.widths and report.samples[report.widths.index(w)]]
-    steps = [(a, b) for a, b in pairwise(known) if _falls(report, a, b, context)]
+    falls = {(a, b): report.relative(b, context) / report.relative(a, context) for a, b in pairwise(known)}
+    steps = sorted(pair for pair in sorted(falls, key=lambda pair: falls[pair])[:STEPS] if falls[pair] < FALLS)
     if steps:
         told = ", ".join(f"{b} tokens cost less than {a}" for a, b in steps)
         yield f"The curve has steps: {told}."
 
 
-def _falls(report: CostReport, narrow: int, wide: int, context: int) -> bool:
-    return report.relative(wide, context) < 0.97 * report.relative(narrow, context)
-
-
 def _growing(report: CostReport, short: int, long: int) -> str:
     usual = USUAL_LOOKUP + 1
     single, before = report.ms(1, long), report.ms(1, short)
-    slower = f"{single / before - 1:.0%} longer" if single is not None and before else "longer"
+    growth = single / before - 1 if single is not None and before else 0.0
+    slower = f"{growth:.0%} longer" if growth >= 0.005 else "no longer"
     return (
         f"At {long:,} tokens of context a plain pass takes {slower}, and {usual} tokens cost as much as "
         f"{report.relative(usual, long):.1f} single ones there."

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from localspec.engine.context import Aborted, Context
+from localspec.engine.cost import WINDOW
 from localspec.engine.cost_store import CostStore, fingerprint, flash_key
 from localspec.engine.costs import CostReport, Costs
 from localspec.engine.errors import DecodeError
@@ -47,20 +48,31 @@ SAVE_S = 30.0
 Stop = Callable[[], bool]
 
 
-def plan(count: Callable[[int], int], widest: int, groups: Sequence[Sequence[int]] = GROUPS) -> Iterator[int]:
+def plan(
+    count: Callable[[int], int],
+    widest: int,
+    groups: Sequence[Sequence[int]] = GROUPS,
+    settled: Callable[[int], bool] = lambda width: True,
+) -> Iterator[int]:
     """Widths of `groups` to measure next, up to `widest`, until all are known; `count` tells how often each was.
 
     Plain passes come between, so that none is further than one pass from another width's: the ratio is what counts.
+    Those that are not `settled` then (a noisy machine) are measured on, up to as many samples as are kept.
     """
     for _ in range(TIMES - count(1)):
         yield 1
     for group in groups:
         for _ in range(TIMES):
-            due = [width for width in group if width <= widest and count(width) < TIMES]
-            for place, width in enumerate(due):
-                if place % 2 == 0:
-                    yield 1
-                yield width
+            yield from _between_plain([width for width in group if width <= widest and count(width) < TIMES])
+    for _ in range(WINDOW - TIMES):
+        yield from _between_plain([w for group in groups for w in group if w <= widest and not settled(w)])
+
+
+def _between_plain(widths: Sequence[int]) -> Iterator[int]:
+    for place, width in enumerate(widths):
+        if place % 2 == 0:
+            yield 1
+        yield width
 
 
 def filler(context: Context, wanted: int) -> list[int]:
@@ -98,7 +110,7 @@ def measure(
     held = len(target.tokens)
     widest = min(target.options.outputs, target.options.batch, target.room)
     tokens = filler(target, max(1, widest))
-    for width in plan(lambda w: costs.count(w, held), widest, groups):
+    for width in plan(lambda w: costs.count(w, held), widest, groups, lambda w: costs.settled(w, held)):
         if stop():
             return False
         costs.learn_pass(held, width, time_pass(target, tokens[:width], width), time.perf_counter(), cycle=False)

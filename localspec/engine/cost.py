@@ -8,7 +8,7 @@ sides. Along the context a width is linear: through its measured bands, and with
 from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
-from math import exp, log, log2
+from math import exp, inf, log, log2
 from statistics import median
 
 from localspec.engine.priors import Prior
@@ -72,6 +72,14 @@ class Curve:
     def solid(self, width: int, context: int) -> bool:
         """The width was measured in the band of `context`."""
         return self.count(width, context) >= ENOUGH
+
+    def spread(self, width: int, context: int) -> float:
+        """How far the samples in the band of `context` lie from their median, in the middle: 0.1 is 10 %."""
+        deviations = [deviation for _, deviation in self._cells.get((width, band(context)), ())]
+        if not deviations:
+            return inf
+        middle = median(deviations)
+        return median(abs(one - middle) for one in deviations)
 
     def widths(self) -> list[int]:
         """The widths that were measured in any band, ascending."""

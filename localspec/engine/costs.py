@@ -11,10 +11,13 @@ from math import exp, log
 from statistics import fmean, median
 
 from localspec.engine.baseline import PlainSpeed
-from localspec.engine.cost import ENOUGH, Curve, between, doubted
+from localspec.engine.cost import ENOUGH, WINDOW, Curve, between, doubted
 from localspec.engine.cost_report import CostReport as CostReport
 from localspec.engine.events import Baseline
 from localspec.engine.priors import Prior
+
+AGREE = 0.05
+"""Samples that lie so near to each other agree: on a quiet machine three do, and no more are needed."""
 
 READING = 0.2
 """A token read in a wide pass relative to one drawn: 0.14 to 0.28 on every curve measured."""
@@ -213,6 +216,11 @@ class Costs:
     def count(self, width: int, context: int) -> int:
         """Passes of `width` tokens that were seen near `context`."""
         return (self._plain_curve if width == 1 else self._wide).count(width, context)
+
+    def settled(self, width: int, context: int) -> bool:
+        """Whether further passes of `width` tokens near `context` would tell little: they agree, or there are many."""
+        curve = self._plain_curve if width == 1 else self._wide
+        return curve.count(width, context) >= WINDOW or curve.spread(width, context) <= AGREE
 
     def draft_count(self, context: int) -> int:
         """Drafts that were timed near `context`."""

@@ -105,6 +105,21 @@ def test_what_was_not_measured_is_not_told() -> None:
     assert list(words.sentences(replace(REPORT, plain_ms=(None, None, None)))) == ["No pass was measured."]
 
 
+def test_only_the_largest_steps_are_spoken_of() -> None:
+    saw = tuple(1.0 if w == 1 else w * (1.0 if w % 4 else 0.4 + w / 100) for w in WIDTHS)
+    noisy = replace(REPORT, table=(saw,) * 3, samples=(3,) * len(WIDTHS))
+    told = next(sentence for sentence in words.sentences(noisy) if "steps" in sentence)
+    assert (
+        told
+        == "The curve has steps: 4 tokens cost less than 3, 8 tokens cost less than 6, 12 tokens cost less than 10."
+    )
+
+
+def test_a_plain_pass_that_does_not_grow_is_said_not_to() -> None:
+    told = " ".join(words.sentences(replace(REPORT, plain_ms=(50.0, 45.0, 40.0))))
+    assert "At 1,024 tokens of context a plain pass takes no longer, and 16" in told
+
+
 def test_a_machine_that_is_slow_right_now_is_said_to_be() -> None:
     assert any("1.8 times slower" in sentence for sentence in words.sentences(replace(REPORT, momentary=1.8)))
 

@@ -10,6 +10,7 @@ import pytest
 
 from localspec.engine import calibrate
 from localspec.engine.calibrate import GROUPS, RARE, TIMES, plan
+from localspec.engine.cost import WINDOW
 from localspec.engine.cost_store import CostStore
 from localspec.engine.errors import EngineError
 from localspec.engine.generate import Engine
@@ -55,6 +56,18 @@ def test_the_plan_takes_widths_in_order_of_importance_with_plain_passes_between(
     assert order.index(8) > max(i for i, w in enumerate(order) if w == 16)
     for at, width in enumerate(order):
         assert width == 1 or 1 in order[max(0, at - 2) : at + 3]
+
+
+def test_the_plan_goes_on_with_what_is_not_settled() -> None:
+    """16 tokens are noisy: measured as often as samples are kept, plain passes between; the others are done."""
+    seen: dict[int, int] = {}
+    order = []
+    for width in plan(lambda w: seen.get(w, 0), 33, settled=lambda w: w != 16):
+        seen[width] = seen.get(width, 0) + 1
+        order.append(width)
+    assert seen[16] == WINDOW
+    assert seen[4] == seen[28] == TIMES
+    assert order[-4:] == [1, 16, 1, 16]
 
 
 def test_the_plan_leaves_out_what_is_known_and_what_does_not_fit() -> None:

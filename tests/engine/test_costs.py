@@ -257,3 +257,16 @@ def test_a_report_says_what_the_costs_say() -> None:
     assert report.draft_token == pytest.approx(costs.draft_token(64))
     assert costs.report(4096, "off", draft=False).draft_token is None
     assert costs.report(32, "off", draft=False).contexts == (32,)
+
+
+def test_a_noisy_width_is_not_settled_before_there_are_many() -> None:
+    quiet, noisy = Machine(steps, noise=0.01), Machine(steps, noise=0.3)
+    costs = [Costs(0.4), Costs(0.4)]
+    for machine, one in zip((quiet, noisy), costs, strict=True):
+        assert not one.settled(16, 100)
+        machine.run(one, 1, 16, times=5)
+    assert costs[0].settled(16, 100)
+    assert costs[0].settled(1, 100)
+    assert not costs[1].settled(16, 100)
+    noisy.run(costs[1], 1, 16, times=6)
+    assert costs[1].settled(16, 100)
