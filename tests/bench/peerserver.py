@@ -97,7 +97,11 @@ def serving(server: PeerServer, port: int = 0) -> Iterator[PeerServer]:
         def log_message(self, *_: object) -> None:
             """Nothing on the test's stderr."""
 
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as http:
+    class Http(ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """A client that went away is no news."""
+
+    with Http(("127.0.0.1", port), Handler) as http:
         http.daemon_threads = True
         http.block_on_close = False
         thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
