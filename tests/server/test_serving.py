@@ -111,6 +111,7 @@ class TestSlowReaders:
         until(lambda: server.engine.requests, "its answer is being made")
         status, answer = server.ask(CHAT, HELLO)
         assert (status, answer["choices"][0]["message"]["content"]) == (200, "next")
+        assert 'localspec_answers_total{reason="cancelled"} 1' in server.ask("/metrics")[1], "nobody kept it in memory"
         slow.close()
         until(lambda: any("stopped reading" in line or " gone " in line for line in server.log), "it is in the log")
 
