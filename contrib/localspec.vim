@@ -1,6 +1,6 @@
 " localspec in Vim 9 and Neovim: put this file into ~/.vim/plugin/ or ~/.config/nvim/plugin/.
 "
-"   <C-X><C-L>              (insert mode)  fill in what is missing at the cursor
+"   <C-X><C-G>              (insert mode)  fill in what is missing at the cursor
 "   :Localspec Add docstrings              change the buffer, or the selected lines, as told; `u` undoes it
 "
 " With `localspec serve` running, in a terminal or by a service, nothing is loaded anew.
@@ -28,7 +28,7 @@ function! s:complete() abort
 endfunction
 
 " What comes is put in as it is: no abbreviation, no mapping, no indenting.
-inoremap <silent> <C-X><C-L> <C-R><C-R>=<SID>paste(<SID>complete())<CR>
+inoremap <silent> <C-X><C-G> <C-R><C-R>=<SID>paste(<SID>complete())<CR>
 
 function! s:paste(text) abort
   let l:lines = split(a:text, "\n", 1)

@@ -43,15 +43,9 @@ def aside(text: str) -> None:
 
 
 def in_vims_filter() -> bool:
-    """Whether Vim runs this as a filter: it puts stdout and stderr alike into the text, where only the answer belongs.
-    Vim and Neovim name their files to what they start."""
-    if "VIMRUNTIME" not in os.environ:
-        return False
-    try:
-        out, err = (os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr))
-    except (OSError, ValueError, AttributeError):
-        return False
-    return not is_terminal(sys.stdout) and (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
+    """Whether Vim takes what is written as text: Neovim, and Vim with `shelltemp`, put stderr into it too, and Vim
+    without lets it run over the screen. Both name their files to what they start."""
+    return "VIMRUNTIME" in os.environ and not is_terminal(sys.stdout)
 
 
 def write_quietly(stream: TextIO, text: str) -> None:
