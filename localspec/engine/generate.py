@@ -1,118 +1,35 @@
-"""The loop: draft, verify, truncate, emit. `Engine` owns the models; all of it runs on one thread but `cancel`."""
+"""The loop: draft, verify, truncate, emit. All of it runs on the engine's one thread."""
 
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.engine import state, thorough
-from localspec.engine.calibrate import Calibration
 from localspec.engine.context import Aborted, Context
-from localspec.engine.costs import CostReport
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.grammar import GrammarDrafter
-from localspec.engine.drafters.lookup import Lookup
-from localspec.engine.drafters.model import ModelDrafter
 from localspec.engine.errors import DecodeError, EngineError, PromptTooLong
-from localspec.engine.events import Event, Finished, Kind, Notice, Prefill, Reason, Started, Token
+from localspec.engine.events import Event, Finished, Kind, Prefill, Reason, Started, Token
 from localspec.engine.grammar import grammar_for
-from localspec.engine.llama import AbortFlag
-from localspec.engine.load import load
-from localspec.engine.prompt import PromptEncoder
-from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.engine.requests import Request
 from localspec.engine.sampling import Sampler
 from localspec.engine.sources import Sources
-from localspec.engine.strategy import Experience, Proposal, Strategy
+from localspec.engine.strategy import Proposal, Strategy
 from localspec.engine.tally import Tally
 from localspec.engine.text import TextStream
 from localspec.engine.verify import Verdict, greedy, rejection
+
+if TYPE_CHECKING:
+    from localspec.engine.engine import Engine
 
 PREFILL_CHUNK = 256
 """Prompt tokens a decode: small enough for progress several times a second, large enough for full speed."""
 
 Rows = NDArray[np.float32]
-
-
-class Engine:
-    """A target, perhaps a draft, and the conversation their caches hold.
-
-    `generate` answers one request at a time; `cancel` may come from any thread. Raises `EngineError` on a failed load.
-    """
-
-    def __init__(self, config: EngineConfig, progress: Callable[[float], None] | None = None) -> None:
-        self._abort = AbortFlag()
-        self._loaded = load(config, self._abort, progress)
-        self._config = config
-        self.info: EngineInfo = self._loaded.info
-        target, draft = self._loaded.target, self._loaded.draft
-        self._encoder = PromptEncoder(target.model)
-        self._calibration = Calibration(config, self._loaded)
-        self._costs = self._calibration.costs
-        self._lookup = Lookup(ends=target.model.end_tokens)
-        self._experience = Experience()
-        self._model_drafter: ModelDrafter | None = None
-        if draft is not None:
-            size = target.model.vocab_size
-            unset = Sampler(Request(prompt=()).sampling, size)
-            self._model_drafter = ModelDrafter(draft, size, unset, np.random.default_rng(0))
-
-    def cancel(self) -> None:
-        """End the answer in progress, also in the middle of a decode. From any thread."""
-        self._abort.is_set = True
-
-    def count(self, prompt: Sequence[Segment]) -> int:
-        """Tokens of a prompt, the begin token included."""
-        return len(self.encode(prompt))
-
-    def encode(self, prompt: Sequence[Segment]) -> list[int]:
-        """Token ids of a prompt, the begin token included."""
-        return self._encoder.encode(prompt)
-
-    def save(self, path: str) -> int:
-        """Write the caches to files at `path`; returns bytes. Raises `EngineError` when they cannot be written."""
-        return state.save(self._loaded.target, self._loaded.draft, Path(path))
-
-    def restore(self, path: str) -> int:
-        """Load what `save` wrote there, when it fits; returns the tokens in the target's cache that came with it."""
-        return state.restore(self._loaded.target, self._loaded.draft, Path(path))
-
-    def generate(self, request: Request) -> Iterator[Event]:
-        """Answer one request; the events are in `events.py`. Raises `EngineError` when it cannot be answered."""
-        self._abort.is_set = False
-        answer = _Answer(self, request)
-        try:
-            yield answer.started
-            yield from map(Notice, answer.notes)
-            yield from answer.run()
-        finally:
-            answer.close()
-
-    def idle(self, waiting: Callable[[], bool]) -> None:
-        """Measure costs that are not known yet, until `waiting` or `cancel`; no answer can tell that it happened."""
-        self._abort.is_set = False
-        self._calibration.idle(waiting)
-
-    def costs(self) -> CostReport:
-        """What is known of the cost of passes now."""
-        return self._calibration.report()
-
-    def calibrate(self, seconds: float, progress: Callable[[float], None]) -> CostReport:
-        """Measure costs thoroughly, for about `seconds`; `cancel` ends it with what there is. Raises `EngineError`."""
-        self._abort.is_set = False
-        return thorough.calibrate(self._config, self._loaded, self._calibration, self._abort, seconds, progress)
-
-    def keep(self) -> None:
-        """Write down what was learnt of costs."""
-        self._calibration.keep()
-
-    def close(self) -> None:
-        """Give back all native memory."""
-        self.keep()
-        self._loaded.close()
 
 
 @dataclass(slots=True)
@@ -129,10 +46,10 @@ class _Run:
         return len(self.history) - self.prompt
 
 
-class _Answer:
+class Reply:
     """One request from prompt to end."""
 
-    def __init__(self, engine: Engine, request: Request) -> None:
+    def __init__(self, engine: "Engine", request: Request) -> None:
         self._engine = engine
         self._request = request
         loaded = engine._loaded

@@ -53,7 +53,7 @@ MakeEngine = Callable[[EngineConfig, LoadProgress], EngineLike]
 
 
 def _load_engine(config: EngineConfig, progress: LoadProgress) -> EngineLike:
-    from localspec.engine.generate import Engine
+    from localspec.engine.engine import Engine
 
     return Engine(config, progress)
 

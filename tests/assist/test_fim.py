@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localspec.assist.fim import NoFim, fim_prompt, fim_stops, has_fim
-from localspec.engine.generate import Engine
+from localspec.engine.engine import Engine
 from localspec.engine.requests import EngineConfig, EngineInfo, Segment
 from tests.fake_engine import INFO
 from tests.tiny import CONTROL, vocabulary, write_llama

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from localspec.bench.replay import Recording, bound, replay
 from localspec.engine.drafters.lookup import Lookup
-from localspec.engine.generate import Engine
+from localspec.engine.engine import Engine
 from localspec.engine.requests import EngineConfig
 from tests import tiny
 from tests.engine.answers import ask

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from localspec.engine.engine import Engine
 from localspec.engine.events import Cycle, Event, Finished, Prefill, Started, Token
-from localspec.engine.generate import Engine
 from localspec.engine.requests import Request, SamplerSettings, Segment
 from tests import tiny
 

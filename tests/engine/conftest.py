@@ -10,7 +10,7 @@ import pytest
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
-from localspec.engine.generate import Engine
+from localspec.engine.engine import Engine
 from localspec.engine.requests import EngineConfig
 from tests import tiny
 

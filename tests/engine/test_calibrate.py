@@ -12,8 +12,8 @@ from localspec.engine import calibrate
 from localspec.engine.calibrate import GROUPS, RARE, TIMES, plan
 from localspec.engine.cost import WINDOW
 from localspec.engine.cost_store import CostStore
+from localspec.engine.engine import Engine
 from localspec.engine.errors import EngineError
-from localspec.engine.generate import Engine
 from localspec.engine.requests import SamplerSettings
 from tests import tiny
 from tests.engine.answers import ask

@@ -8,8 +8,8 @@ import pytest
 
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
+from localspec.engine.engine import Engine
 from localspec.engine.errors import EngineError, PromptTooLong
-from localspec.engine.generate import Engine
 from localspec.engine.requests import EngineConfig, SamplerSettings
 from tests import tiny
 from tests.engine.answers import (

@@ -17,8 +17,8 @@ from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.engine import Engine
 from localspec.engine.events import Cycle, Token
-from localspec.engine.generate import Engine
 from localspec.engine.grammar import Grammar
 from localspec.engine.llama import Model
 from localspec.engine.requests import EngineConfig, Request, SamplerSettings

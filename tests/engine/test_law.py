@@ -20,8 +20,8 @@ from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.engine import Engine
 from localspec.engine.events import Cycle, Token
-from localspec.engine.generate import Engine
 from localspec.engine.llama import Model
 from localspec.engine.requests import EngineConfig, Request, SamplerSettings
 from localspec.engine.sampling import Sampler
@@ -209,10 +209,10 @@ def test_a_draft_token_taken_back_for_its_value_is_caught(
 
 def test_a_penalty_that_sees_rejected_tokens_is_caught(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """C5, in the law: rejected tokens left in the history that the penalties count."""
-    real = generate._Answer._law
+    real = generate.Reply._law
     leaked: list[int] = []
 
-    def leaking(self: generate._Answer, row: np.ndarray, history: list[int], place: int = 0) -> Distribution:
+    def leaking(self: generate.Reply, row: np.ndarray, history: list[int], place: int = 0) -> Distribution:
         return real(self, row, [*history, *leaked], place)
 
     real_draft = ModelDrafter.draft
@@ -222,7 +222,7 @@ def test_a_penalty_that_sees_rejected_tokens_is_caught(files: dict[str, Path], m
         leaked[:] = draft.tokens
         return draft
 
-    monkeypatch.setattr(generate._Answer, "_law", leaking)
+    monkeypatch.setattr(generate.Reply, "_law", leaking)
     monkeypatch.setattr(ModelDrafter, "draft", remembering)
     counts, _ = draw(files, PENALISED, "draft")
     assert p_value(counts, exact_law(files["target"], PENALISED)) < ACCEPTED_P / 1000

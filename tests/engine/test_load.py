@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from localspec.engine.engine import Engine
 from localspec.engine.errors import LoadError
-from localspec.engine.generate import Engine
 from localspec.engine.requests import EngineConfig
 
 

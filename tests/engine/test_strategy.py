@@ -11,7 +11,7 @@ from localspec.engine.cost import ENOUGH
 from localspec.engine.costs import IN_STEP, Costs
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
-from localspec.engine.generate import Engine
+from localspec.engine.engine import Engine
 from localspec.engine.requests import EngineConfig
 from localspec.engine.strategy import Experience, Strategy
 from tests.engine.answers import ask

@@ -9,7 +9,7 @@ import pytest
 from localspec.engine import machine
 from localspec.engine.calibrate import TIMES
 from localspec.engine.context import Context
-from localspec.engine.generate import Engine
+from localspec.engine.engine import Engine
 from localspec.engine.load import _flash
 from localspec.engine.requests import EngineConfig, FlashAttention, KvType
 from tests import tiny
@@ -47,6 +47,33 @@ def test_the_thorough_run_compares_flash_attention_and_the_next_load_follows_it(
     again.close()
     forced = make_engine("target", context=2048, cache_dir=str(tmp_path), flash_attn="off")
     assert forced.info.flash_attn == "off"
+
+
+def test_turns_that_contradict_each_other_give_no_verdict(
+    make_engine: MakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A noisy machine: now the one kind is faster, now the other; the next load keeps to the rule."""
+    engine = make_engine("target", context=2048, cache_dir=str(tmp_path), flash_attn="auto")
+    decode = Context.decode
+    passes = {"on": 0, "off": 0}
+
+    def noisy(self: Context, tokens: list[int], rows: int = 1) -> np.ndarray:
+        found = decode(self, tokens, rows)
+        if rows:
+            kind = self.options.flash_attn
+            passes[kind] += 1
+            # Each turn is three passes: on is slow in every second turn, off a little in the others.
+            slow = passes[kind] // 3 % 2 == (kind == "off")
+            self.busy_s += (0.5 if kind == "on" else 0.1) if slow else 0.0
+        return found
+
+    monkeypatch.setattr(Context, "decode", noisy)
+    report = engine.calibrate(30.0, lambda _: None)
+    engine.close()
+    assert report.faster is None
+    assert any("stays open" in note for note in report.notes)
+    again = make_engine("target", context=2048, cache_dir=str(tmp_path), flash_attn="auto")
+    assert again.info.flash_attn == "off"
 
 
 def slow_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 from localspec.chat.conversation import Conversation
 from localspec.chat.templates import ChatTemplate
 from localspec.engine.client import EngineClient
-from localspec.engine.generate import Engine
+from localspec.engine.engine import Engine
 from localspec.engine.requests import EngineConfig, EngineInfo, Segment
 from localspec.models import catalog, store
 from localspec.paths import HOME_VARIABLE

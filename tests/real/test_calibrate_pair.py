@@ -6,8 +6,8 @@ import pytest
 
 from localspec.engine.calibrate import PREFIX, TIMES
 from localspec.engine.client import EngineClient
+from localspec.engine.engine import Engine
 from localspec.engine.events import Finished, Token
-from localspec.engine.generate import Engine
 from localspec.engine.requests import EngineConfig, Request, SamplerSettings, Segment
 from tests.real.conftest import Pair
 

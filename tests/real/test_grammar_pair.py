@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from localspec.engine.engine import Engine
 from localspec.engine.events import Cycle, Finished
-from localspec.engine.generate import Engine
 from localspec.engine.requests import Request, SamplerSettings
 from tests.real.conftest import prompt_for
 

@@ -7,8 +7,8 @@ import pytest
 
 from localspec.engine.context import Context, ContextOptions
 from localspec.engine.drafters.base import Draft
+from localspec.engine.engine import Engine
 from localspec.engine.events import Finished, Token
-from localspec.engine.generate import Engine
 from localspec.engine.requests import EngineConfig, Request, Speculate
 from tests.engine.answers import GREEDY
 from tests.real.conftest import Pair, prompt_for

@@ -1,0 +1,98 @@
+"""The engine of one process: the models, the conversation their caches hold, and what is known of both."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from localspec.engine import state, thorough
+from localspec.engine.calibrate import Calibration
+from localspec.engine.costs import CostReport
+from localspec.engine.drafters.lookup import Lookup
+from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.events import Event, Notice
+from localspec.engine.generate import Reply
+from localspec.engine.llama import AbortFlag
+from localspec.engine.load import load
+from localspec.engine.prompt import PromptEncoder
+from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.engine.sampling import Sampler
+from localspec.engine.strategy import Experience
+
+
+class Engine:
+    """A target, perhaps a draft, and the conversation their caches hold.
+
+    `generate` answers one request at a time; `cancel` may come from any thread. Raises `EngineError` on a failed load.
+    """
+
+    def __init__(self, config: EngineConfig, progress: Callable[[float], None] | None = None) -> None:
+        self._abort = AbortFlag()
+        self._loaded = load(config, self._abort, progress)
+        self._config = config
+        self.info: EngineInfo = self._loaded.info
+        target, draft = self._loaded.target, self._loaded.draft
+        self._encoder = PromptEncoder(target.model)
+        self._calibration = Calibration(config, self._loaded)
+        self._costs = self._calibration.costs
+        self._lookup = Lookup(ends=target.model.end_tokens)
+        self._experience = Experience()
+        self._model_drafter: ModelDrafter | None = None
+        if draft is not None:
+            size = target.model.vocab_size
+            unset = Sampler(Request(prompt=()).sampling, size)
+            self._model_drafter = ModelDrafter(draft, size, unset, np.random.default_rng(0))
+
+    def cancel(self) -> None:
+        """End the answer in progress, also in the middle of a decode. From any thread."""
+        self._abort.is_set = True
+
+    def count(self, prompt: Sequence[Segment]) -> int:
+        """Tokens of a prompt, the begin token included."""
+        return len(self.encode(prompt))
+
+    def encode(self, prompt: Sequence[Segment]) -> list[int]:
+        """Token ids of a prompt, the begin token included."""
+        return self._encoder.encode(prompt)
+
+    def save(self, path: str) -> int:
+        """Write the caches to files at `path`; returns bytes. Raises `EngineError` when they cannot be written."""
+        return state.save(self._loaded.target, self._loaded.draft, Path(path))
+
+    def restore(self, path: str) -> int:
+        """Load what `save` wrote there, when it fits; returns the tokens in the target's cache that came with it."""
+        return state.restore(self._loaded.target, self._loaded.draft, Path(path))
+
+    def generate(self, request: Request) -> Iterator[Event]:
+        """Answer one request; the events are in `events.py`. Raises `EngineError` when it cannot be answered."""
+        self._abort.is_set = False
+        answer = Reply(self, request)
+        try:
+            yield answer.started
+            yield from map(Notice, answer.notes)
+            yield from answer.run()
+        finally:
+            answer.close()
+
+    def idle(self, waiting: Callable[[], bool]) -> None:
+        """Measure costs that are not known yet, until `waiting` or `cancel`; no answer can tell that it happened."""
+        self._abort.is_set = False
+        self._calibration.idle(waiting)
+
+    def costs(self) -> CostReport:
+        """What is known of the cost of passes now."""
+        return self._calibration.report()
+
+    def calibrate(self, seconds: float, progress: Callable[[float], None]) -> CostReport:
+        """Measure costs thoroughly, for about `seconds`; `cancel` ends it with what there is. Raises `EngineError`."""
+        self._abort.is_set = False
+        return thorough.calibrate(self._config, self._loaded, self._calibration, self._abort, seconds, progress)
+
+    def keep(self) -> None:
+        """Write down what was learnt of costs."""
+        self._calibration.keep()
+
+    def close(self) -> None:
+        """Give back all native memory."""
+        self.keep()
+        self._loaded.close()
