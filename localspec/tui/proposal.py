@@ -14,6 +14,11 @@ from localspec.assist.writing import replace_file
 from localspec.chat.visible import one_line
 
 
+CONTEXT = 1
+"""Unchanged lines around a change. With more of them neighbouring changes grow together, and could be accepted only as
+one."""
+
+
 class ChangedSince(CannotEdit):
     """The file that an edit is to be taken back from was changed after it."""
 
@@ -31,7 +36,7 @@ class Proposal:
     @classmethod
     def of(cls, file: EditFile, results: Sequence[EditResult]) -> "Proposal":
         """What answers to all the questions about `file` come to. Raises `CannotEdit`."""
-        return cls(file, diff.hunks(file.text, edit.edited(file, results)))
+        return cls(file, diff.hunks(file.text, edit.edited(file, results), CONTEXT))
 
     def toggle(self, number: int) -> None:
         """Accepts a change, or does not."""

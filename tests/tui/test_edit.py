@@ -43,7 +43,7 @@ async def test_an_edit_streams_is_shown_as_changes_and_written(here: Path) -> No
         assert request.sampling.temperature == 0
         assert [(source.name, source.first_line) for source in request.sources] == [("shelf.py", 1)]
         assert "add type hints" in "".join(segment.text for segment in request.prompt)
-        assert "[x] lines 1-10  +2 -2" in view.text
+        assert "[x] lines 3-8  +2 -2" in view.text
         assert "7     -     def __init__(self, name, days=21):" in view.text
         assert "19  +     def titles(self) -> list[str]:" in view.text
         assert file.read_text() == OLD
@@ -63,7 +63,7 @@ async def test_one_change_is_accepted_and_the_other_left(here: Path) -> None:
     async with bench.app.run_test(size=(80, 24)) as pilot:
         view = await proposed(pilot, bench)
         await pilot.press("down", "space")
-        assert "[ ] lines 16-20  +1 -1" in view.text
+        assert "[ ] lines 18-20  +1 -1" in view.text
         await pilot.press("w")
         await until(pilot, lambda: "1 change written" in state(bench))
         assert file.read_text() == FIRST
@@ -89,7 +89,7 @@ async def test_escape_writes_nothing_and_the_changes_can_be_seen_again(here: Pat
         await until(pilot, lambda: "shelf.py is as it was" in bench.notice)
         assert file.read_text() == OLD
         view = await proposed(pilot, bench, "/diff")
-        assert "[ ] lines 1-10" in view.text
+        assert "[ ] lines 3-8" in view.text
         assert len(bench.engine.requests) == 1
 
 
