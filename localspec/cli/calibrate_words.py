@@ -6,6 +6,8 @@ With each guess right with probability a, a draft of K tokens and its pass yield
 
 from collections.abc import Iterator
 from itertools import pairwise
+from math import exp, log
+from statistics import fmean
 
 from localspec.engine.costs import CostReport
 
@@ -147,13 +149,12 @@ def _drafting(report: CostReport, context: int, token: float) -> Iterator[str]:
 
 def _flash(report: CostReport) -> Iterator[str]:
     if report.faster is not None:
-        time = max(report.flash_times, key=lambda one: (one.context, one.width))
-        slow, fast = ("on", "off") if report.faster == "off" else ("off", "on")
-        ms = {"on": time.on_ms, "off": time.off_ms}
+        ratio = exp(fmean(log(one.on_ms / one.off_ms) for one in report.flash_times))
+        faster = ratio if report.faster == "off" else 1 / ratio
+        lengths = " and ".join(f"{length:,}" for length in sorted({one.context for one in report.flash_times}))
         yield (
-            f"Flash attention {fast} is faster with this model here ({time.width} tokens at {time.context:,} of "
-            f"context: {ms[fast]:.0f} ms, {ms[slow]:.0f} ms with it {slow}): what is loaded from now on uses that, "
-            "unless --flash-attn says otherwise."
+            f"Flash attention {report.faster} is {faster - 1:.0%} faster with this model here, over passes at "
+            f"{lengths} tokens of context: what is loaded from now on uses that, unless --flash-attn says otherwise."
         )
     yield from report.notes
 

@@ -17,7 +17,6 @@ from localspec.engine.calibrate import (
     GROUPS,
     PREFIX,
     RARE,
-    TIMES,
     Calibration,
     filler,
     measure,
@@ -48,8 +47,11 @@ LONG_SHARE = 0.75
 SHORTEST_LONG = 256
 """Tokens from which a context is long enough to tell the kinds apart."""
 
+TURNS = 5
+"""Passes of a width that each kind makes at a context. All turns must agree: by chance they do in one case of 16."""
+
 CLEAR = 0.03
-"""A difference between the kinds that is more than the noise."""
+"""A difference between the kinds that is worth a verdict: 3 %."""
 
 BUSY = 0.75
 """Share of the cores that others may use before the numbers are called rough: the system's load just before."""
@@ -141,12 +143,13 @@ class _Run:
         if len(kinds) < 2:
             return kinds[0]
         on, off = kinds
-        both = [cell for cell in on.took if cell in off.took]
-        dearer = fmean(log(median(on.took[cell]) / median(off.took[cell])) for cell in both)
+        dearer, agreed = _difference(on, off)
         if length < SHORTEST_LONG:
             self._notes.append("No long context was read, so which kind of flash attention is faster stays open.")
         elif abs(dearer) < CLEAR:
             self._notes.append("Flash attention on and off take the same time here.")
+        elif not agreed:
+            self._notes.append("Now flash attention on was faster, now off: which one is stays open.")
         else:
             self._faster = "off" if dearer > 0 else "on"
         usual = self._loaded.info.flash_attn
@@ -166,7 +169,7 @@ class _Run:
         return length
 
     def _take_turns(self, kinds: list[_Kind]) -> None:
-        for _ in range(TIMES):
+        for _ in range(TURNS):
             for width in COMPARED:
                 for kind in kinds:
                     self._tell()
@@ -247,6 +250,15 @@ class _Run:
     def _never(self) -> bool:
         self._tell()
         return False
+
+
+def _difference(on: _Kind, off: _Kind) -> tuple[float, bool]:
+    """How much dearer passes are with flash attention on (a logarithm, over all cells), and whether each turn, taken
+    alone, says that the same kind is the dearer one."""
+    cells = [cell for cell in on.took if cell in off.took]
+    turns = [fmean(log(on.took[cell][i] / off.took[cell][i]) for cell in cells) for i in range(TURNS)]
+    medians = fmean(log(median(on.took[cell]) / median(off.took[cell])) for cell in cells)
+    return medians, all(turn > 0 for turn in turns) or all(turn < 0 for turn in turns)
 
 
 def _times(kinds: list[_Kind]) -> tuple[FlashTime, ...]:

@@ -85,7 +85,9 @@ def test_it_says_what_the_curve_means(cli: CommandLine, model: Path) -> None:
     assert "At 1,024 tokens of context a plain pass takes 20% longer, and 16 tokens cost as much as 5.0" in out
     length, gain = words.best_length(REPORT, 64, 0.8, 0.1)
     assert f"at 80% acceptance the best length is {length} and makes it {gain:.2f} times as fast" in out
-    assert "Flash attention off is faster with this model here (16 tokens at 1,024 of context: 300 ms, 400 ms" in out
+    assert (
+        "Flash attention off is 15% faster with this model here, over passes at 64 and 1,024 tokens of context" in out
+    )
     assert "slower than usual" not in out
 
 

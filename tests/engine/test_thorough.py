@@ -12,6 +12,7 @@ from localspec.engine.context import Context
 from localspec.engine.engine import Engine
 from localspec.engine.load import _flash
 from localspec.engine.requests import EngineConfig, FlashAttention, KvType
+from localspec.engine.thorough import COMPARED, TURNS
 from tests import tiny
 from tests.engine.answers import ask
 from tests.engine.conftest import MakeEngine
@@ -62,8 +63,9 @@ def test_turns_that_contradict_each_other_give_no_verdict(
         if rows:
             kind = self.options.flash_attn
             passes[kind] += 1
-            # Each turn is three passes: on is slow in every second turn, off a little in the others.
-            slow = passes[kind] // 3 % 2 == (kind == "off")
+            # A turn is three passes, one a width: on is slow in every second turn, off a little in the others.
+            turn = (passes[kind] - 1) // len(COMPARED) % TURNS
+            slow = turn % 2 == (kind == "off")
             self.busy_s += (0.5 if kind == "on" else 0.1) if slow else 0.0
         return found
 
