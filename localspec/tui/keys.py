@@ -45,7 +45,7 @@ def actions() -> list[Action]:
     found: dict[str, Action] = {}
     for place, module, name in PLACES:
         for owner in _classes(module, name):
-            for binding in _own(owner):
+            for binding in own(owner):
                 if binding.id and binding.id not in found:
                     found[binding.id] = Action(place, binding.id, binding.key, binding.tooltip or binding.description)
     return list(found.values())
@@ -66,7 +66,7 @@ def _classes(module: str, name: str) -> Iterable[type[DOMNode]]:
             yield value
 
 
-def _own(owner: type[DOMNode]) -> Iterable[Binding]:
+def own(owner: type[DOMNode]) -> Iterable[Binding]:
     """The bindings of a class and of its bases in this program."""
     for base in owner.__mro__:
         if base.__module__.startswith("localspec.tui"):

@@ -13,7 +13,6 @@ from localspec.assist.edit_job import EditResult
 from localspec.assist.writing import replace_file
 from localspec.chat.visible import one_line
 
-
 CONTEXT = 1
 """Unchanged lines around a change. With more of them neighbouring changes grow together, and could be accepted only as
 one."""

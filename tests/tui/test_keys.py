@@ -1,5 +1,6 @@
 """Keys: every action has one, a person can change it, and what is wrong is named. Help and palette know them all."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,3 +99,22 @@ async def test_the_palette_has_every_action_of_the_screen() -> None:
         await until(pilot, lambda: listing.option_count and "Log" in str(listing.get_option_at_index(0).prompt))
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(bench.app.screen, LogScreen))
+
+
+async def test_the_palette_reaches_what_has_not_the_focus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undoing an edit is a key of the transcript, and the person types in the prompt."""
+    monkeypatch.chdir(tmp_path)
+    bench = Bench(config=Config(keys={"transcript.undo_edit": "z"}))
+    async with bench.app.run_test(size=(100, 40)) as pilot:
+        await bench.ask(pilot, "hi")
+        await until(pilot, lambda: bench.app._keymap)
+        assert bench.prompt.has_focus
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(bench.app.screen, CommandPalette))
+        palette = bench.app.screen
+        palette.query_one(Input).value = "Undo the last"
+        listing: Any = palette.query_one("CommandList")
+        await until(pilot, lambda: listing.option_count and "Undo" in str(listing.get_option_at_index(0).prompt))
+        assert "z  \u00b7  transcript.undo_edit" in str(listing.get_option_at_index(0).prompt)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "there is no edit to undo" in bench.notice)
