@@ -1,7 +1,7 @@
 """The answers of `localspec complete`: gathered until the gap is filled, then shown."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,8 +120,23 @@ def explain(made: Completion, lines: int | None, max_tokens: int) -> None:
         aside("the block ends here; --lines 0 takes all that the model writes")
     elif made.middle.ended == "lines" and lines is None:
         aside("the line ends here; --lines 0 takes all that the model writes")
+    if copied := copied_from(made.pieces()):
+        aside(f"copied from {copied}")
     if not made.middle.text:
         say("the model would fill in nothing here")
+
+
+def copied_from(parts: Sequence[Part]) -> str:
+    """The places that tokens were copied from, in the order of the text: "a.py lines 3-5, b.py line 9"."""
+    lines: dict[str, set[int]] = {}
+    for part in parts:
+        if (source := part.token.source) is not None:
+            lines.setdefault(source.name, set()).add(source.line)
+    places = []
+    for name, numbers in lines.items():
+        first, last = min(numbers), max(numbers)
+        places.append(f"{name} line {first}" if first == last else f"{name} lines {first}-{last}")
+    return ", ".join(places)
 
 
 def show(made: Completion, mode: Mode, around: Place | None, *, ended: bool) -> None:

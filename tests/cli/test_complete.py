@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from localspec.engine.events import Source
 from tests.assist.test_fim import QWEN
 from tests.cli.streams import CommandLine, Outcome, failed, lines
 from tests.fake_engine import INFO, Say, Script, Wait, plain
@@ -188,6 +189,20 @@ class TestWhereItGoes:
         assert outcome.out == "cart\x1b[1;32m.\x1b[0m\x1b[1;32mitems\x1b[0m\n"
         assert "tokens/s" in outcome.err
         assert "resampled" in outcome.err
+
+    def test_where_it_was_copied_from(self, cli: CommandLine, model: Path, file: Path) -> None:
+        copied = [
+            Say(["a", "b"], ("bonus", "c"), source=Source("x.py", 7)),
+            Say(["d"], ("bonus", "e"), source=Source("y.py", 2)),
+            Say(["f"], ("bonus", ")"), source=Source("x.py", 5)),
+            Say(["\n"], ("bonus", "g"), source=Source("z.py", 1)),
+        ]
+        answers(cli, Script([*plain("-"), *copied]))
+        outcome = complete(cli, model, f"cart.py:{GAP}")
+        assert outcome.out == "-abcdef"
+        assert "copied from x.py lines 5-7, y.py line 2\n" in outcome.err
+        answers(cli, Script(plain("x")))
+        assert "copied" not in complete(cli, model, f"cart.py:{GAP}").err
 
     def test_between_the_lines_around(self, cli: CommandLine, model: Path, file: Path) -> None:
         answers(cli, self.MIXED)
