@@ -19,6 +19,9 @@ from localspec.engine.priors import Prior
 AGREE = 0.05
 """Samples that lie so near to each other agree: on a quiet machine three do, and no more are needed."""
 
+ROUGH = 0.1
+"""Samples further from each other than this come from a machine with other work: not to be relied on next time."""
+
 READING = 0.2
 """A token read in a wide pass relative to one drawn: 0.14 to 0.28 on every curve measured."""
 
@@ -227,10 +230,22 @@ class Costs:
         return self._draft.count(DRAFT_WIDTH, context)
 
     def rows(self) -> dict[str, Rows]:
-        """Everything worth keeping; `take_up` reads it."""
+        """Everything worth keeping; `take_up` reads it.
+
+        What a busy machine gave counts as too few samples: whoever takes it up measures again, and until then the
+        neighbours have a say.
+        """
         curves = {"plain": self._plain_curve, "wide": self._wide, "draft": self._draft}
         return {
-            name: [[w, c, float(f"{cost:.4g}"), n] for w, c, cost, n in curve.samples()]
+            name: [
+                [
+                    width,
+                    context,
+                    float(f"{cost:.4g}"),
+                    n if curve.spread(width, context) <= ROUGH else min(n, ENOUGH - 1),
+                ]
+                for width, context, cost, n in curve.samples()
+            ]
             for name, curve in curves.items()
         }
 

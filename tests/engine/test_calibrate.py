@@ -3,12 +3,13 @@
 import json
 import threading
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from localspec.engine import calibrate
+from localspec.engine import calibrate, costs
 from localspec.engine.calibrate import GROUPS, RARE, TIMES, plan
 from localspec.engine.cost import WINDOW
 from localspec.engine.cost_store import CostStore
@@ -22,8 +23,9 @@ from tests.engine.conftest import MakeEngine
 
 @pytest.fixture(autouse=True)
 def measured_however_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are over before Python is; elsewhere they are left alone for that."""
+    """Tiny models are over before Python is, and their times are rough; elsewhere they are left alone for that."""
     monkeypatch.setattr(calibrate, "TOO_SHORT_MS", 0.0)
+    monkeypatch.setattr(costs, "ROUGH", inf)
 
 
 LETTERS = SamplerSettings(temperature=0.0, logit_bias=dict.fromkeys(range(tiny.FIRST_LETTER), float("-inf")))

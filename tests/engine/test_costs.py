@@ -270,3 +270,23 @@ def test_a_noisy_width_is_not_settled_before_there_are_many() -> None:
     assert not costs[1].settled(16, 100)
     noisy.run(costs[1], 1, 16, times=6)
     assert costs[1].settled(16, 100)
+
+
+def test_what_a_busy_machine_gave_is_measured_again_next_time() -> None:
+    """It would keep a width from being chosen for ever: nothing that is not chosen is measured by answers."""
+    quiet, noisy = Machine(steps, noise=0.02), Machine(steps, noise=0.6)
+    for machine, believed in ((quiet, True), (noisy, False)):
+        costs, again = Costs(0.4), Costs(0.4)
+        machine.run(costs, *WIDTHS, times=5)
+        again.take_up(costs.rows())
+        assert {width: again.count(width, 100) >= 3 for width in (1, 4, 16)} == dict.fromkeys((1, 4, 16), believed)
+        assert again.count(16, 100) > 0
+
+
+def test_rough_numbers_do_not_replace_good_ones() -> None:
+    good, rough = Costs(0.4), Costs(0.4)
+    Machine(steps, noise=0.02).run(good, *WIDTHS, times=5)
+    Machine(linear, noise=0.6).run(rough, *WIDTHS, times=5)
+    before = good.relative(16, 100)
+    good.take_up(rough.rows())
+    assert good.relative(16, 100) == before

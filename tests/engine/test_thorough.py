@@ -1,12 +1,13 @@
 """The thorough calibration on the real library with tiny models, and what the next load makes of it."""
 
+from math import inf
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
-from localspec.engine import machine
+from localspec.engine import costs, machine
 from localspec.engine.calibrate import TIMES
 from localspec.engine.context import Context
 from localspec.engine.engine import Engine
@@ -16,6 +17,12 @@ from localspec.engine.thorough import COMPARED, TURNS
 from tests import tiny
 from tests.engine.answers import ask
 from tests.engine.conftest import MakeEngine
+
+
+@pytest.fixture(autouse=True)
+def kept_however_rough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny models' times are."""
+    monkeypatch.setattr(costs, "ROUGH", inf)
 
 
 def test_the_thorough_run_compares_flash_attention_and_the_next_load_follows_it(
