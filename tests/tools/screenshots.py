@@ -22,6 +22,7 @@ from localspec.models import catalog, store
 from localspec.paths import HOME_VARIABLE
 from localspec.tui.app import LocalspecApp
 from localspec.tui.messages import PromptSuggested
+from localspec.tui.screens.changes import ChangesScreen
 from localspec.tui.screens.samples import SAMPLES
 
 SIZE = (120, 34)
@@ -76,6 +77,12 @@ async def photograph(pair: str, folder: Path) -> None:
         await pilot.pause(0.5)
         save("chat-light")
         app.theme = "localspec-dark"
+        Path("shelf.py").write_text(SAMPLES[0].prompt.split("```")[1].removeprefix("python\n"), encoding="utf-8")
+        app.post_message(PromptSuggested("/edit shelf.py add type hints to every method", send=True))
+        await until(pilot, lambda: isinstance(app.screen, ChangesScreen), "the edit's changes")
+        await pilot.pause(0.5)
+        save("changes")
+        await pilot.press("escape")
         # One line down in the menu: the details of what is here name folders of this machine.
         for keys, name in ((("f3", "down"), "menu"), (("f4",), "history"), (("f5",), "settings"), (("f1",), "help")):
             await pilot.press(keys[0])
@@ -93,9 +100,12 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     home = a_home(given.pair)
     os.environ[HOME_VARIABLE] = home
+    folder, before = given.folder.resolve(), Path.cwd()
+    os.chdir(home)
     try:
-        asyncio.run(photograph(given.pair, given.folder))
+        asyncio.run(photograph(given.pair, folder))
     finally:
+        os.chdir(before)
         shutil.rmtree(home, ignore_errors=True)
 
 

@@ -1,6 +1,7 @@
 """Caches of chats in the app: kept when one leaves a chat, taken up when one comes back. K2, P6, T6."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from localspec.engine.client import EngineClient
 from localspec.engine.requests import EngineConfig
 from localspec.tui.app import LocalspecApp
 from localspec.tui.messages import ChatOpened
-from tests.fake_engine import Script, Wait, plain
+from tests.fake_engine import INFO, Script, Wait, plain
 from tests.tiny import vocabulary, write_llama
+from tests.tui import edits
 from tests.tui.helpers import Bench, until
 
 LONG = Script(plain("Hello", "."), prompt_tokens=1000)
@@ -57,6 +59,41 @@ async def test_a_chat_that_is_left_is_kept_and_taken_up_again(history: History) 
         await until(pilot, lambda: bench.engine.saved == [file_of(one), file_of(two)])
         await until(pilot, lambda: bench.engine.restored == [file_of(one)])
         assert bench.app.chat.desk.talk.chat_id == one
+
+
+async def test_after_an_edit_the_engines_caches_are_not_the_chats(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold the edit's own question: kept as the chat's they would only take up room."""
+    monkeypatch.chdir(tmp_path)
+    edits.write(tmp_path)
+    edit = replace(edits.answers(edits.OLD)[0], prompt_tokens=1000)
+    bench = Bench([LONG, edit, LONG], history=history, info=replace(INFO, context=4096))
+    async with bench.app.run_test() as pilot:
+        await bench.ready(pilot)
+        await ask(bench.app, pilot, "one")
+        await ask(bench.app, pilot, "/edit shelf.py x")
+        await until(pilot, lambda: "nothing to change" in bench.notice)
+        bench.app.chat.desk.new()
+        two = await ask(bench.app, pilot, "two")
+        bench.app.chat.desk.new()
+        await until(pilot, lambda: bench.engine.saved)
+        assert bench.engine.saved == [file_of(two)]
+
+
+async def test_after_an_answer_for_a_command_they_are_not_either(history: History) -> None:
+    bench = Bench([LONG], history=history)
+    async with bench.app.run_test() as pilot:
+        await bench.ready(pilot)
+        await ask(bench.app, pilot, "one")
+        bench.app.keeper._lent(True)
+        bench.app.keeper._lent(False)
+        await until(pilot, lambda: bench.app.caches._unsaved is None)
+        bench.app.chat.desk.new()
+        two = await ask(bench.app, pilot, "two")
+        bench.app.chat.desk.new()
+        await until(pilot, lambda: bench.engine.saved)
+        assert bench.engine.saved == [file_of(two)]
 
 
 async def test_a_chat_is_kept_with_what_loads_its_models_again(history: History) -> None:
