@@ -5,17 +5,19 @@ probabilities come from decoding every prefix with the target alone. Seeds are f
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from localspec.engine import generate, strategy
+from localspec.engine.acceptance import DraftAcceptance
 from localspec.engine.context import Context, ContextOptions
-from localspec.engine.controller import Choice, Controller
+from localspec.engine.controller import Choice, Controller, Decision, Drawing, Offer
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
@@ -39,6 +41,9 @@ FREE = SamplerSettings(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, logit_bia
 FILTERED = replace(FREE, top_k=6, top_p=0.9, temperature=0.8)
 PENALISED = replace(FREE, repeat_penalty=1.3, frequency_penalty=0.4, presence_penalty=0.2)
 SETTINGS = {"free": FREE, "filtered": FILTERED, "penalised": PENALISED}
+
+UNSURE = 0.2
+"""A draft here ends before a token whose most probable choice has no more: some do after one token, some after two."""
 
 TEXT = "".join(f"b{letter}ed" for letter in "acdefghijkl") + "b"
 """Wherever sampling goes from here, the pair it ends in stood before, so that lookup has a guess."""
@@ -133,19 +138,31 @@ def test_the_engine_keeps_the_targets_law(files: dict[str, Path], settings: str,
 def test_a_draft_that_may_end_early_keeps_the_law(
     files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """Lengths of the controller's choosing: a draft ends after a token it was unsure of, and keeps it."""
+    """Lengths of the controller's choosing: a draft ends before a token it is unsure of, and keeps what it drew."""
     lengths: Counter[int] = Counter()
     real = ModelDrafter.draft
 
-    def counting(self: ModelDrafter, history: list[int], limit: int) -> Draft:
-        draft = real(self, history, limit)
+    def counting(self: ModelDrafter, *arguments: Any) -> Draft:
+        draft = real(self, *arguments)
         lengths[len(draft.tokens)] += 1
         return draft
 
-    monkeypatch.setattr(strategy, "PATIENCE", 0.12)
+    def draws(self: Drawing, stands: float) -> bool:
+        more = self.drawn == 0 or stands > UNSURE
+        self.drawn += more
+        return more
+
+    def chosen(self: Controller, offers: Sequence[Offer], limit: int, cost: object, **_: object) -> Decision:
+        choice = Choice(0, limit, 2.0, 2.0) if limit else None
+        return Decision(choice, choice)
+
+    monkeypatch.setattr(DraftAcceptance, "of", lambda self, top: top)
+    monkeypatch.setattr(strategy, "CHEAP", float("inf"))
+    monkeypatch.setattr(Drawing, "draw", draws)
+    monkeypatch.setattr(Drawing, "go_on", lambda self: True)
     monkeypatch.setattr(ModelDrafter, "draft", counting)
     monkeypatch.setattr(Lookup, "draft", lambda *_: Draft(()))
-    monkeypatch.setattr(Controller, "choose", lambda self, offers, limit, **_: Choice(0, limit, 2.0) if limit else None)
+    monkeypatch.setattr(Controller, "choose", chosen)
     counts, acceptance = draw(files, FREE, mode, length=None)
     assert min(lengths[1], lengths[2]) > SAMPLES / 20
     assert 0.05 < acceptance < 0.95
@@ -194,8 +211,8 @@ def test_a_draft_token_taken_back_for_its_value_is_caught(
     """Dropping a drawn token because its own probability is low biases the output."""
     real = ModelDrafter.draft
 
-    def dropping(self: ModelDrafter, history: list[int], limit: int) -> Draft:
-        draft = real(self, history, limit)
+    def dropping(self: ModelDrafter, *arguments: Any) -> Draft:
+        draft = real(self, *arguments)
         assert draft.probs is not None
         keep = 0
         while keep < len(draft.tokens) and draft.probs[keep].prob(draft.tokens[keep]) >= 0.15:
