@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.engine.context import Context
-from localspec.engine.events import Cycle, Token
 from localspec.engine.engine import Engine
+from localspec.engine.events import Cycle, Token
 from localspec.engine.requests import Request, SamplerSettings, Segment
 
 SAMPLED = SamplerSettings(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
