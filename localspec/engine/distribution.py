@@ -67,22 +67,30 @@ class Distribution:
         # number below 1 times the last sum is below it, rounded too.
         return self._token(int(cumulative.searchsorted(uniform * cumulative[-1], side="right")))
 
-    def excess(self, other: "Distribution") -> "Distribution | None":
-        """max(0, self - other), normalised: what of self other does not cover. None when nothing is left."""
+    def excess(self, other: "Distribution", scale: float = 1.0) -> "Distribution | None":
+        """max(0, scale * self - other), normalised: what of self other does not cover. None when nothing is left."""
+        return Distribution.from_weights(self.ids, self._above(other, scale))
+
+    def surplus(self, other: "Distribution", scale: float = 1.0) -> float:
+        """The sum of max(0, scale * self - other): with scale 1 the total variation between the two."""
+        return float(self._above(other, scale).sum())
+
+    def _above(self, other: "Distribution", scale: float) -> NDArray[np.float64]:
+        """max(0, scale * self - other) at self's tokens."""
+        left = self.probs * scale
         if self.ids is None:
-            left = self.probs.copy()
             if other.ids is None:
                 left -= other.probs
             else:
                 left[other.ids] -= other.probs
         elif other.ids is None:
-            left = self.probs - other.probs[self.ids]
+            left -= other.probs[self.ids]
         else:
             at = other.ids.searchsorted(self.ids)
             np.minimum(at, len(other.ids) - 1, out=at)
-            left = self.probs - np.where(other.ids[at] == self.ids, other.probs[at], 0.0)
+            left -= np.where(other.ids[at] == self.ids, other.probs[at], 0.0)
         np.maximum(left, 0.0, out=left)
-        return Distribution.from_weights(self.ids, left)
+        return left
 
     def _token(self, at: int) -> int:
         return at if self.ids is None else int(self.ids[at])

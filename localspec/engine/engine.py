@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from localspec.engine import state, thorough
+from localspec.engine.agreement import Agreements
 from localspec.engine.calibrate import Calibration
 from localspec.engine.costs import CostReport
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
 from localspec.engine.events import Event, Notice
-from localspec.engine.generate import Reply
+from localspec.engine.generate import PREFILL_CHUNK, Reply
 from localspec.engine.llama import AbortFlag
 from localspec.engine.load import load
 from localspec.engine.prompt import PromptEncoder
@@ -37,6 +38,7 @@ class Engine:
         self._costs = self._calibration.costs
         self._lookup = Lookup(ends=target.model.end_tokens)
         self._experience = Experience()
+        self._agreements = Agreements(config, self.info, target, PREFILL_CHUNK)
         self._model_drafter: ModelDrafter | None = None
         if draft is not None:
             size = target.model.vocab_size

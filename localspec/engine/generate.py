@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from localspec.engine.agreement import Agreement
 from localspec.engine.context import Aborted, Context
+from localspec.engine.coupled import coupled
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.errors import DecodeError, EngineError, PromptTooLong
 from localspec.engine.events import Event, Finished, Kind, Prefill, Reason, Started, Token
 from localspec.engine.grammar import grammar_for
+from localspec.engine.noise import Noise
 from localspec.engine.requests import Request
+from localspec.engine.rules import may_draw, rule_for
 from localspec.engine.sampling import Sampler
 from localspec.engine.sources import Sources
 from localspec.engine.strategy import Proposal, Strategy
 from localspec.engine.tally import Tally
 from localspec.engine.text import TextStream
 from localspec.engine.verify import Verdict, greedy, rejection
+from localspec.engine.verify_block import block
 
 if TYPE_CHECKING:
     from localspec.engine.engine import Engine
@@ -73,12 +78,16 @@ class Reply:
             raise EngineError(str(error)) from None
         self._grammar, self.notes = grammar_for(self._model, request)
         forced = GrammarDrafter(self._model, self._grammar) if self._grammar is not None else None
+        mode = "off" if self._target.depth.kind == "none" else request.speculate
+        drawn = may_draw(mode, has_draft=drafter is not None) and not self._sampler.greedy
+        self._rule = rule_for(request, drawn=drawn)
+        self._noise = Noise(seed) if self._rule == "coupled" else None
         if drafter is not None:
-            drafter.grammar = self._grammar
+            drafter.grammar, drafter.noise = self._grammar, self._noise
+        self._agreement = self._agreeing(drafts=mode != "off")
         self._keep_control = {
             token for text in request.keep_control if (token := self._model.special_tokens.get(text)) is not None
         }
-        mode = "off" if self._target.depth.kind == "none" else request.speculate
         self._strategy = Strategy(
             mode,
             request.draft_length,
@@ -96,9 +105,8 @@ class Reply:
             target=engine.info.target,
             draft=engine.info.draft,
             speculate=mode,
-            verify=request.verify,
-            # With drafting, which tokens share a pass depends on timing, and the pass's width on rounding.
-            reproducible=mode == "off" and (self._sampler.greedy or request.seed is not None),
+            verify=self._rule,
+            reproducible=self._reproducible(drafts=mode != "off"),
             context=self._target.size,
             threads=engine.info.threads,
             seed=seed,
@@ -122,6 +130,35 @@ class Reply:
         if request.max_tokens is not None and request.max_tokens < 1:
             raise EngineError(f"max_tokens must be 1 or more, not {request.max_tokens}")
 
+    def _agreeing(self, *, drafts: bool) -> Agreement:
+        """How wide passes may be for the text to stay the same to the bit: tried only where that is promised."""
+        agreements = self._engine._agreements
+        if self._noise is not None and drafts and agreements.known is None:
+            try:
+                return agreements.find()
+            except Aborted:
+                # The answer will end at its first pass.
+                return Agreement()
+        return agreements.known or Agreement()
+
+    def _reproducible(self, *, drafts: bool) -> bool:
+        """Whether this request gives this text again, to the bit: which tokens share a pass depends on timing."""
+        repeats = self._request.seed is not None and (self._noise is not None or not drafts)
+        if not (repeats or self._sampler.greedy):
+            return False
+        widest = 1 + (self._request.draft_length or self._longest()) if drafts else 1
+        return self._agreement.holds(widest, self._reusable())
+
+    def _longest(self) -> int:
+        """The longest draft that is not asked for: where passes agree to the bit, coupled answers keep to them."""
+        if self._noise is not None and self._agreement.widths > 1:
+            return self._agreement.widths - 1
+        return self._target.options.outputs - 1
+
+    def _reusable(self) -> int:
+        """Tokens of the prompt that are in the cache. The last one is always decoded again: its logits are wanted."""
+        return min(common_prefix(self._target.tokens, self._ids), len(self._ids) - 1)
+
     def close(self) -> None:
         """Give back the native memory of the grammar."""
         if self._engine._model_drafter is not None:
@@ -138,7 +175,7 @@ class Reply:
             law = self._law(row, run.history)
             now = time.perf_counter()
             self._tally.first = now
-            yield from self._emit(run, [law.argmax if law.is_one_hot else law.sample(self._rng)], ["plain"], None, 0)
+            yield from self._emit(run, [self._draw(law, len(run.history))], ["plain"], None, 0)
             while run.reason is None:
                 yield from self._cycle(run)
         except Aborted:
@@ -162,9 +199,7 @@ class Reply:
 
     def _feed_prompt(self) -> Generator[Event, None, NDArray[np.float32]]:
         target, ids = self._target, self._ids
-        # The last prompt token is decoded again even when it is there: its logits are wanted.
-        shared = min(common_prefix(target.tokens, ids), len(ids) - 1)
-        reused = self._tally.prompt_reused = target.truncate(shared)
+        reused = self._tally.prompt_reused = target.truncate(self._reusable())
         yield Prefill(reused, len(ids), reused)
         rows = np.empty((0, 0), np.float32)
         for start, end in self._chunks(reused, len(ids)):
@@ -193,12 +228,20 @@ class Reply:
             return Distribution.one_hot(min(self._model.end_tokens))
         return self._sampler.distribution(row, history, self._grammar.allowed(place))
 
+    def _draw(self, law: Distribution, position: int) -> int:
+        """A token of `law` for place `position` of the text, by the rule's own draw."""
+        if law.is_one_hot:
+            return law.argmax
+        return law.sample(self._rng) if self._noise is None else self._noise.draw(law, position)
+
     # -- one cycle ---------------------------------------------------------------------------------------------------
 
     def _limit(self, run: _Run) -> int:
         """The longest draft this cycle may have: room, batch, rollback and the tokens still wanted bound it."""
         target = self._target
         bounds = [target.room - 1, target.options.batch - 1, target.options.outputs - 1]
+        if self._request.draft_length is None:
+            bounds.append(self._longest())
         if self._request.max_tokens is not None:
             bounds.append(self._request.max_tokens - run.emitted - 1)
         if target.depth.kind == "last_pass":
@@ -268,17 +311,25 @@ class Reply:
 
     def _verify(self, proposal: Proposal, rows: Rows, history: list[int]) -> Verdict:
         """Judge the draft; row i is scored with the history that includes the i draft tokens before it."""
-        tokens = proposal.draft.tokens
+        tokens, probs = proposal.draft.tokens, proposal.draft.probs
         before = len(history)
 
         def seen(i: int) -> list[int]:
             history.extend(tokens[len(history) - before : i])
             return history
 
+        def law(i: int) -> Distribution:
+            return self._law(rows[i], seen(i), i)
+
         try:
             if self._sampler.greedy:
-                return greedy(tokens, lambda i: self._law(rows[i], seen(i), i).argmax)
-            return rejection(tokens, proposal.draft.probs, lambda i: self._law(rows[i], seen(i), i), self._rng)
+                return greedy(tokens, lambda i: law(i).argmax)
+            if self._noise is not None:
+                return coupled(tokens, law, self._noise, before)
+            # On tokens proposed with certainty block verification is rejection.
+            if self._rule == "block" and probs is not None:
+                return block(tokens, probs, law, self._rng)
+            return rejection(tokens, probs, law, self._rng)
         finally:
             del history[before:]
 

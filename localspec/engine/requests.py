@@ -5,6 +5,8 @@ from typing import Literal
 
 Speculate = Literal["auto", "off", "lookup", "draft"]
 FlashAttention = Literal["auto", "on", "off"]
+Verify = Literal["rejection", "block", "coupled"]
+"""The rules of `verify.py`, `verify_block.py` and `coupled.py`; all keep the target's law exactly."""
 KvType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 
 MAX_DRAFT_LENGTH = 64
@@ -109,7 +111,8 @@ class Request:
     """One answer to make.
 
     `max_tokens` None means: until the text ends or the context is full. `draft_length` None is automatic; a number is
-    used every cycle. `draft_temperature` None is the target's. `keep_control` names control tokens whose spelling is
+    used every cycle. `draft_temperature` None is the target's. `verify` None is `coupled` with a seed, else the
+    fastest rule (`rules.py`). `keep_control` names control tokens whose spelling is
     kept in the text (thinking markers). `sources` name stretches of the prompt; `predictions` are texts the answer is
     expected to resemble: not part of the prompt, only looked up. `grammar` (GBNF) bounds the text that may come;
     `json_schema` (JSON text) does so as the grammar it is converted to: one of the two at most.
@@ -120,7 +123,7 @@ class Request:
     speculate: Speculate = "auto"
     draft_length: int | None = None
     draft_temperature: float | None = None
-    verify: Literal["rejection"] = "rejection"
+    verify: Verify | None = "rejection"
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None

@@ -11,6 +11,7 @@ from localspec.engine.controller import Drawing
 from localspec.engine.distribution import Distribution, Uniform
 from localspec.engine.drafters.base import Draft
 from localspec.engine.events import DrafterName
+from localspec.engine.noise import Noise
 from localspec.engine.sampling import Allowed, NothingAllowed, Sampler
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ Sure = Callable[[float], float]
 class ModelDrafter:
     """Drafts with `context` for a target of `target_vocab` tokens.
 
-    Set `sampler`, `rng` and `grammar`, which bounds what is drawn, before each answer. A draft ends at an end token,
+    Set `sampler`, `rng` and `grammar`, which bounds what is drawn, before each answer; and `noise`, with which it is
+    drawn instead of `rng` when the target hears the same (`coupled.py`). A draft ends at an end token,
     and where its `Drawing` says so: before a draw, never after it. Nothing drawn is ever taken back.
     """
 
@@ -32,6 +34,7 @@ class ModelDrafter:
         self.context = context
         self.sampler, self.rng = sampler, rng
         self.grammar: Grammar | None = None
+        self.noise: Noise | None = None
         self._vocab = min(target_vocab, context.model.vocab_size)
         self._padded = np.full(target_vocab, -np.inf, np.float32) if target_vocab != context.model.vocab_size else None
         self._agreed = 0
@@ -72,7 +75,7 @@ class ModelDrafter:
                 law = self.sampler.distribution(logits, seen, self._allowed(len(drawn)))
             except NothingAllowed:
                 break
-            token = law.argmax if law.is_one_hot else law.sample(self.rng)
+            token = self._draw(law, len(seen))
             if self.grammar is not None:
                 self.grammar.push(token)
             drawn.append(token)
@@ -84,6 +87,11 @@ class ModelDrafter:
             row = self.context.decode([token])[-1]
         certain = all(law.is_one_hot for law in probs)
         return Draft(drawn, None if certain else probs, tops=tops)
+
+    def _draw(self, law: Distribution, position: int) -> int:
+        if law.is_one_hot:
+            return law.argmax
+        return law.sample(self.rng) if self.noise is None else self.noise.draw(law, position)
 
     def _allowed(self, place: int) -> Allowed | None:
         return None if self.grammar is None else self.grammar.allowed(place)
