@@ -181,16 +181,17 @@ class Editing:
     def undo(self, file: str, *, force: bool = False) -> None:
         """Brings back what the last edit replaced; asks before it takes back what somebody did since."""
 
-        def work() -> str:
+        def work() -> list[Path]:
             from localspec.tui.proposal import undo_last
 
             return undo_last(Path(file).expanduser() if file else None, force=force)
 
-        def undone(words: str) -> None:
+        def undone(files: list[Path]) -> None:
             self._screen.command_done()
-            self._screen.say(words)
+            names = " and ".join(one_line(path.name) for path in files)
+            self._screen.say(f"{names} {'is' if len(files) == 1 else 'are'} as before the edit.")
             if self.proposal is not None:
-                self.proposal.written = None
+                self.proposal.undone(files)
 
         def failed(error: Exception) -> None:
             from localspec.tui.proposal import ChangedSince

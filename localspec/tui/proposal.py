@@ -67,14 +67,19 @@ class Proposal:
         undo.restore(record)
         self.written = None
 
+    def undone(self, files: Sequence[Path]) -> None:
+        """What was written into these files was taken back."""
+        if self._path.resolve() in files:
+            self.written = None
+
     @property
     def _path(self) -> Path:
         assert self.file.path is not None
         return self.file.path
 
 
-def undo_last(file: Path | None, *, force: bool = False) -> str:
-    """Brings back what the last edit replaced (of `file`, None: of all); says what was done.
+def undo_last(file: Path | None, *, force: bool = False) -> list[Path]:
+    """Brings back what the last edit replaced (of `file`, None: of all); returns the files.
 
     Raises `ChangedSince` when a file was changed after the edit, unless `force`, `CannotEdit` and `OSError`.
     """
@@ -84,8 +89,7 @@ def undo_last(file: Path | None, *, force: bool = False) -> str:
             raise ChangedSince(f"{one_line(record.path)} was changed since it was edited")
     for record in records:
         undo.restore(record, force=force)
-    names = " and ".join(Path(record.path).name for record in records)
-    return f"{names} {'is' if len(records) == 1 else 'are'} as before the edit."
+    return [Path(record.path) for record in records]
 
 
 def _changed_since(record: undo.Record) -> bool:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +109,53 @@ async def test_undo_brings_the_old_text_back(here: Path) -> None:
         await until(pilot, lambda: "as before the edit" in bench.notice)
         assert file.read_text() == OLD
         assert bench.prompt.text == ""
+
+
+async def test_undoing_another_files_edit_leaves_this_one_written(here: Path) -> None:
+    write(here)
+    (here / "other.py").write_text(OLD)
+    bench = Bench(answers(NEW), info=WIDE)
+    async with bench.app.run_test(size=(80, 24)) as pilot:
+        for name in ("other.py", "shelf.py"):
+            await proposed(pilot, bench, f"/edit {name} add type hints")
+            await pilot.press("w")
+            await until(pilot, lambda: "written" in state(bench))
+            await pilot.press("escape")
+            await until(pilot, lambda: bench.app.screen is bench.app.chat)
+        await bench.type(pilot, "/undo other.py")
+        await until(pilot, lambda: "other.py is as before the edit" in bench.notice)
+        assert ((here / "other.py").read_text(), (here / "shelf.py").read_text()) == (OLD, NEW)
+        assert bench.app.chat.desk.assist.proposal.written == 2
+        await bench.type(pilot, "/undo")
+        await until(pilot, lambda: "shelf.py is as before the edit" in bench.notice)
+        assert (here / "shelf.py").read_text() == OLD
+        assert bench.app.chat.desk.assist.proposal.written is None
+
+
+async def test_the_changes_stay_while_they_are_written(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaving meanwhile would tell that nothing was written."""
+    file = write(here)
+    begun, go_on = threading.Event(), threading.Event()
+    real = os.fsync
+
+    def slow(number: int) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        real(number)
+
+    bench = Bench(answers(NEW), info=WIDE)
+    async with bench.app.run_test(size=(80, 24)) as pilot:
+        await proposed(pilot, bench)
+        monkeypatch.setattr(os, "fsync", slow)
+        await pilot.press("w")
+        await until(pilot, begun.is_set)
+        await pilot.press("escape")
+        assert isinstance(bench.app.screen, ChangesScreen)
+        go_on.set()
+        await until(pilot, lambda: "2 changes written" in state(bench))
+        await pilot.press("escape")
+        await until(pilot, lambda: "2 of 2 changes written" in bench.notice)
+        assert file.read_text() == NEW
 
 
 async def test_undo_asks_before_it_takes_back_what_came_after(here: Path) -> None:

@@ -51,6 +51,11 @@ class ChangesScreen(AppScreen):
         self.query_one(DiffView).refresh()
         self._show()
 
+    def action_back(self) -> None:
+        # What is being written would not be told of any more.
+        if not self._busy:
+            super().action_back()
+
     def action_write(self) -> None:
         """The accepted changes into the file."""
         if self._proposal.written is not None:
