@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 OWN_ENGINE = "LOCALSPEC_NO_SERVER"
 """Set to anything: no command takes a running engine."""
 
+WAITING = "waiting: the engine that runs already is answering somebody else"
+
 
 class Engine(Protocol):
     """What commands need of an engine, of their own or a running one. Whoever got it closes it."""
@@ -75,14 +77,20 @@ def choose(options: dict[str, Any]) -> Choice:
 
 
 def engine(choice: Choice, status: StatusLine) -> tuple[Engine, EngineInfo]:
-    """The engine that runs already when it does what was chosen, one of its own otherwise. The caller closes it.
+    """The engine that runs already when it does what was chosen, one of its own otherwise or when that is gone. The
+    caller closes it.
 
     Raises `EngineError`, as `start` does.
     """
     if choice.shared and (running := _running(choice)) is not None:
+        from localspec.cli.shared import SharedEngine
+
+        # What is planned for the one must fit the other.
+        config = replace(choice.config, context=choice.config.context or running.info.context)
+        running.on_wait = lambda: status.show(WAITING)
         if running.busy:
-            status.show("waiting: the engine that runs already is answering somebody else")
-        return running, running.info
+            running.on_wait()
+        return SharedEngine(running, lambda: start(replace(choice, config=config), status)[0]), running.info
     return start(choice, status)
 
 

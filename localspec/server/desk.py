@@ -37,7 +37,7 @@ class Loaded:
     settings: Settings
 
 
-class Down(EngineError):
+class Down(EngineDied):
     """The engine ended and does not come back."""
 
 

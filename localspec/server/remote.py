@@ -6,8 +6,10 @@ Only the standard library is used: a command that finds a running engine shall a
 import http.client
 import json
 import secrets
+import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from localspec.engine import errors, events, wire
-from localspec.engine.errors import EngineDied, EngineError
+from localspec.engine.errors import Busy, EngineDied, EngineError
 from localspec.engine.events import Event
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
 from localspec.server import runtime
@@ -28,6 +30,16 @@ waiting this long. What does not answer within it hangs."""
 
 CALL_S = 10.0
 """For the short calls."""
+
+LOOK_S = 2.0
+"""After so long without a reply it is looked whether the engine's server is still there."""
+
+SILENCE_S = 30.0
+"""A server whose answer has not begun sends an empty line every five seconds: one that sends nothing for this long
+hangs, or was stopped."""
+
+PATIENCE_S = 120.0
+"""A busy engine counts tokens between two passes, and the longest pass takes a fraction of this."""
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
@@ -81,12 +93,13 @@ def _same_file(one: str | None, other: str | None) -> bool:
 class RemoteEngine:
     """Asks a running engine. One answer at a time; others that share the engine may make it wait.
 
-    `busy` tells whether it was answering somebody when it was found. Raises `EngineError` when nothing answers. `close`
-    lets the engine go; it runs on.
+    `busy` tells whether it was answering somebody when it was found; `on_wait` is called now and then while it lets
+    one wait. Raises `EngineDied` when nothing answers, or nothing any more. `close` lets the engine go; it runs on.
     """
 
     def __init__(self, running: RunningEngine) -> None:
         self.running = running
+        self.on_wait: Callable[[], object] = lambda: None
         self._answer: RemoteAnswer | None = None
         found = self._call("GET", "/localspec/info", None, HELLO_S)
         if found.get("down"):
@@ -119,13 +132,21 @@ class RemoteEngine:
 
         Raises `EngineError` when the engine is gone or refuses.
         """
-        answer = RemoteAnswer(self, request)
-        self._answer = answer
-        return answer
+        return RemoteAnswer(self, request)
 
     def count(self, prompt: tuple[Segment, ...]) -> int:
-        """How many tokens the prompt has."""
-        return int(self._call("POST", "/localspec/count", {"prompt": to_json(prompt)}, CALL_S)["tokens"])
+        """How many tokens the prompt has. A busy engine is waited for."""
+        body = {"prompt": to_json(prompt)}
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return int(self._call("POST", "/localspec/count", body, CALL_S, until=deadline)["tokens"])
+            except Busy as error:
+                # It loads its model again, after a crash.
+                if time.monotonic() > deadline:
+                    raise EngineDied(self._gone(error)) from error
+                self.on_wait()
+                time.sleep(LOOK_S / 10)
 
     def save(self, path: Path) -> int:
         """Keeps nothing and returns 0: the caches are the owner's, and hold the last conversation anyway."""
@@ -140,7 +161,11 @@ class RemoteEngine:
         answer = self._answer
         if answer is not None and not answer.over:
             with suppress(EngineError):
-                self._call("POST", "/localspec/cancel", {"id": answer.number}, HELLO_S)
+                # The request may be on its way still.
+                for _ in range(20):
+                    if self._call("POST", "/localspec/cancel", {"id": answer.number}, HELLO_S)["found"] or answer.over:
+                        break
+                    time.sleep(0.05)
 
     def close(self) -> None:
         """An answer being made is cancelled."""
@@ -154,10 +179,13 @@ class RemoteEngine:
         headers = {"authorization": f"Bearer {self.running.token}", "content-type": "application/json"}
         connection.request(method, path, None if body is None else json.dumps(body).encode("ascii"), headers)
 
-    def _call(self, method: str, path: str, body: Any, timeout: float) -> dict[str, Any]:
+    def _call(self, method: str, path: str, body: Any, timeout: float, *, until: float | None = None) -> dict[str, Any]:
+        """The reply's object. With `until` (of the monotonic clock) it may be late, as long as the server is there."""
         connection = self._connect(timeout)
         try:
             self._send(connection, method, path, body)
+            if until is not None:
+                self._wait(connection.sock, until)
             reply = connection.getresponse()
             found = json.loads(reply.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -167,6 +195,14 @@ class RemoteEngine:
         if reply.status != 200:
             raise _refusal(found)
         return dict(found)
+
+    def _wait(self, reply: socket.socket, until: float) -> None:
+        """Until a reply begins. Raises `OSError` when the server hangs, and `EngineError` when it is gone."""
+        while not select.select([reply], [], [], LOOK_S)[0]:
+            self.on_wait()
+            if time.monotonic() > until:
+                raise TimeoutError("it is busy, and hangs")
+            self._call("GET", "/localspec/info", None, CALL_S)
 
     def _gone(self, error: BaseException) -> str:
         return f"The running engine (process {self.running.pid}) does not answer: {wire.one_line(error)}."
@@ -178,9 +214,12 @@ class RemoteAnswer(Iterator[Event]):
     def __init__(self, engine: RemoteEngine, request: Request) -> None:
         self.number = secrets.token_hex(8)
         self.over = False
+        self._begun = False
         self._engine = engine
         self._lock = threading.Lock()
-        self._connection = engine._connect(None)
+        self._connection = engine._connect(SILENCE_S)
+        # From now on another thread, or a signal handler, can end it.
+        engine._answer = self
         try:
             body = {"id": self.number, "request": to_json(request)}
             engine._send(self._connection, "POST", "/localspec/generate", body)
@@ -198,7 +237,10 @@ class RemoteAnswer(Iterator[Event]):
         while not self.over:
             line = self._line()
             if not line.strip():
+                if not self._begun:
+                    self._engine.on_wait()
                 continue
+            self._begun = True
             data = json.loads(line)
             kind = data.pop("event", None)
             if kind == "Failed":

@@ -1,15 +1,21 @@
 """Commands take the engine that runs already, and say the same as with one of their own."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from localspec.cli.session import OWN_ENGINE
+from localspec.cli.session import OWN_ENGINE, WAITING
+from localspec.cli.terminal import StatusLine
+from localspec.engine.errors import Busy, EngineDied
+from localspec.engine.requests import Request, Segment
+from localspec.server import remote, sending
+from localspec.server.turns import Turns
 from tests.cli.streams import CommandLine, lines, run
-from tests.fake_engine import Say, Script, plain
-from tests.server.serving import embed
+from tests.fake_engine import Reading, Say, Script, Wait, plain
+from tests.server.serving import embed, until
 
 ANSWER = Script([*plain("def "), Say(["merge"], end=("bonus", "()"))])
 
@@ -90,3 +96,165 @@ def test_a_chat_goes_on_in_the_running_engine_unless_its_caches_were_saved(
     assert run(own, model, "-c", "three").code == 0
     assert len(shared.requests) == 2
     assert own.engines[0].restored == [kept / "1.bin"]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when the person was told that the command waits."""
+    event, show = threading.Event(), StatusLine.show
+
+    def noted(line: StatusLine, text: str) -> None:
+        show(line, text)
+        if text == WAITING:
+            event.set()
+
+    monkeypatch.setattr(StatusLine, "show", noted)
+    monkeypatch.setattr(remote, "LOOK_S", 0.01)
+    return event
+
+
+@pytest.fixture
+def sharing(model: Path) -> Iterator[Any]:
+    """Shares engines of one's own scripts; `engine, server = sharing([...], turns)`."""
+    started: list[Any] = []
+
+    def start(*arguments: Any) -> Any:
+        started.append(embed(model, *arguments))
+        return started[-1]
+
+    yield start
+    for engine, server in started:
+        engine.close()
+        server.close()
+
+
+class TestBusy:
+    """Editing counts tokens before it asks, which the engine does between two passes."""
+
+    @pytest.fixture
+    def edited(self, own: CommandLine, model: Path, tmp_path: Path) -> Any:
+        file = tmp_path / "notes.txt"
+        file.write_text("one\n")
+        new = Script(plain("```\ntwo\n```"))
+        own.use(scripts=[new])
+
+        def edit() -> Any:
+            return own.run("edit", str(file), "count on", "--target", str(model), "--diff", err_terminal=True)
+
+        return edit, new
+
+    def test_it_is_waited_for_and_the_person_told(
+        self, own: CommandLine, sharing: Any, edited: Any, told: threading.Event, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        edit, new = edited
+        engine, _ = sharing([new])
+        monkeypatch.setattr(remote, "CALL_S", 0.5)
+        count = engine.count
+        engine.count = lambda prompt: told.wait(20) and count(prompt)
+        outcome = edit()
+        assert (outcome.code, "+two" in outcome.out, own.engines) == (0, True, [])
+        assert len(engine.requests) == 1
+
+    def test_one_that_loads_its_model_again_too(
+        self, own: CommandLine, sharing: Any, edited: Any, told: threading.Event
+    ) -> None:
+        edit, new = edited
+        engine, _ = sharing([new])
+        count = engine.count
+
+        def loading(prompt: tuple[Segment, ...]) -> int:
+            if not told.is_set():
+                raise Busy("The model is still loading.")
+            return int(count(prompt))
+
+        engine.count = loading
+        assert (edit().code, own.engines) == (0, [])
+
+    def test_one_that_hangs_is_not(
+        self, own: CommandLine, sharing: Any, edited: Any, told: threading.Event, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        edit, new = edited
+        over = threading.Event()
+        engine, _ = sharing([new])
+        engine.count = lambda prompt: over.wait(20)
+        monkeypatch.setattr(remote, "PATIENCE_S", 0.05)
+        outcome = edit()
+        over.set()
+        assert (outcome.code, "+two" in outcome.out) == (0, True)
+        assert "hangs. The model is loaded here instead." in outcome.err
+        assert (len(own.engines), engine.requests) == (1, [])
+        assert own.engines[0].config.context == engine.start().context
+        assert own.engines[0].closed
+
+    def test_its_queue_is_a_wait_that_is_told(
+        self, own: CommandLine, model: Path, sharing: Any, told: threading.Event, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sending, "PATIENCE_S", 0.01)
+        wait = Wait(release=told)
+        sharing([Script([*plain("one"), wait]), ANSWER], Turns())
+        other = remote.find()
+        assert other is not None
+        first = other.generate(Request((Segment("x"),)))
+        until(wait.reached.is_set, "somebody else is answered")
+        # It was not busy yet when it was found.
+        monkeypatch.setattr(remote.RemoteEngine, "busy", property(lambda _: False, lambda *_: None), raising=False)
+        outcome = run(own, model, "hi", err_terminal=True)
+        assert (outcome.code, outcome.out, own.engines) == (0, "def merge()", [])
+        list(first)
+
+
+class TestGone:
+    """Before it said anything, an engine of one's own takes its place."""
+
+    @pytest.mark.parametrize("begun", [False, True])
+    def test_one_that_dies_before_its_first_token(
+        self, own: CommandLine, model: Path, sharing: Any, begun: bool
+    ) -> None:
+        engine, _ = sharing([Script([*([Reading(3, 9)] if begun else []), EngineDied("It ended by itself.")])])
+        outcome = run(own, model, "--json", "hi")
+        assert outcome.code == 0
+        assert [line["type"] for line in lines(outcome)].count("start") == 1
+        assert lines(outcome)[-1]["text"] == "def merge()"
+        assert outcome.err == "localspec: It ended by itself. The model is loaded here instead.\n"
+        assert (len(own.engines), len(engine.requests)) == (1, 1)
+
+    def test_after_it_the_answer_is_broken(self, own: CommandLine, model: Path, sharing: Any) -> None:
+        sharing([Script([*plain("half"), EngineDied("It ended by itself.")])])
+        outcome = run(own, model, "hi")
+        assert (outcome.code, outcome.out, own.engines) == (1, "half", [])
+        assert outcome.err.splitlines()[-1] == "localspec: It ended by itself."
+
+    def test_its_own_engine_is_the_last(self, own: CommandLine, model: Path, sharing: Any) -> None:
+        sharing([Script([EngineDied("First.")])])
+        own.use(scripts=[Script([EngineDied("Second.")])])
+        outcome = run(own, model, "hi")
+        assert (outcome.code, len(own.engines)) == (1, 1)
+        assert outcome.err.splitlines()[-1] == "localspec: Second."
+
+    def test_a_server_that_ends_while_one_waits_in_its_queue(self, own: CommandLine, model: Path, sharing: Any) -> None:
+        turns = Turns()
+        _, server = sharing([ANSWER], turns)
+
+        def end() -> None:
+            until(lambda: turns.waiting == 1, "the command waits")
+            server.close()
+
+        with turns.turn(turns.enter(first=True)):
+            ending = threading.Thread(target=end)
+            ending.start()
+            outcome = run(own, model, "hi")
+            ending.join()
+        assert (outcome.code, outcome.out, len(own.engines)) == (0, "def merge()", 1)
+        assert "was ended. The model is loaded here instead." in outcome.err
+
+    def test_a_server_that_is_stopped_while_one_waits_in_its_queue(
+        self, own: CommandLine, model: Path, sharing: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As by Ctrl+Z: nothing comes from it any more, not even that it is still there."""
+        monkeypatch.setattr(remote, "SILENCE_S", 0.05)
+        turns = Turns()
+        sharing([ANSWER], turns)
+        with turns.turn(turns.enter(first=True)):
+            outcome = run(own, model, "hi")
+        assert (outcome.code, outcome.out, len(own.engines)) == (0, "def merge()", 1)
+        assert "does not answer: timed out. The model is loaded here instead." in outcome.err

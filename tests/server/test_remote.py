@@ -166,6 +166,27 @@ class TestAnswering:
         until(lambda: not turns.taken, "the answer was cancelled")
         assert [event.text for event in engine.generate(ASK) if isinstance(event, Token)] == ["next"]
 
+    def test_cancelling_before_the_server_knows_of_the_answer_is_not_lost(self, embedding: Any, model: Path) -> None:
+        """As an interrupt does that comes while the request is sent."""
+        wait = Wait()
+        embedding(model, [Script([wait, *plain("late")])])
+        engine = found()
+        send = engine._send
+
+        def interrupted(connection: Any, method: str, path: str, body: Any) -> None:
+            if path.endswith("generate"):
+                ending = threading.Thread(target=engine.cancel)
+                ending.start()
+                until(lambda: engine._answer is not None and asked == ["/localspec/cancel"], "the cancel went ahead")
+            asked.append(path)
+            send(connection, method, path, body)
+
+        asked: list[str] = []
+        engine._send = interrupted  # type: ignore[method-assign]
+        last = list(engine.generate(ASK))[-1]
+        assert isinstance(last, Finished)
+        assert (last.reason, last.text) == ("cancelled", "")
+
     def test_a_reader_in_another_thread_is_let_go_by_close(self, embedding: Any, model: Path) -> None:
         wait = Wait()
         embedding(model, [Script([*plain("half"), wait])])
