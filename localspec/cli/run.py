@@ -9,8 +9,9 @@ import click
 
 from localspec.chat.settings import Settings
 from localspec.chat.splitting import Plain, Splitter
-from localspec.cli import jsonlines, options
-from localspec.cli.errors import INTERRUPTED, Failure, reason_of, title_of
+from localspec.cli import options
+from localspec.cli.errors import INTERRUPTED, Failure
+from localspec.cli.json_command import JsonCommand
 from localspec.cli.options import Number
 from localspec.engine.requests import EngineInfo, Request, Segment, Speculate
 
@@ -20,20 +21,7 @@ if TYPE_CHECKING:
     from localspec.cli.session import Engine
 
 
-class _Command(click.Command):
-    """With --json a wrong option is told as a line too."""
-
-    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
-        as_json = "--json" in args
-        try:
-            return super().make_context(info_name, args, *more, **extra)
-        except click.ClickException as error:
-            if as_json:
-                jsonlines.emit(jsonlines.error(title_of(error), reason_of(error) or ""))
-            raise
-
-
-@click.command(cls=_Command)
+@click.command(cls=JsonCommand)
 @click.argument("prompt", required=False)
 @options.model_options
 @options.sampling_options
@@ -69,18 +57,6 @@ def run(prompt: str | None, **values: Any) -> int:
 
     What is said is kept (see `localspec chats`); -c goes on with it.
     """
-    try:
-        return _answer(prompt, values)
-    except BrokenPipeError:
-        raise
-    except Exception as error:
-        reason = reason_of(error)
-        if values["as_json"]:
-            jsonlines.emit(jsonlines.error(title_of(error), reason or f"{type(error).__name__}: {error}"))
-        raise
-
-
-def _answer(prompt: str | None, values: dict[str, Any]) -> int:
     from localspec.cli import keeping, render, session, settings
     from localspec.cli import prompt as prompts
     from localspec.cli.answering import JsonSink, Sink, TextSink, follow
