@@ -1,6 +1,5 @@
 """`localspec bench`: paired measurements on this machine. Its sub-commands are imported when they are called."""
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from click.core import ParameterSource
 
 from localspec.cli import bench_common as common
 from localspec.cli import options
+from localspec.cli.lazy import LazyGroup
 from localspec.cli.options import Number
 
 COMMANDS = {
@@ -33,25 +33,13 @@ COMMANDS = {
 """Sub-commands by name: where each is, and its help in the list."""
 
 
-class Lazy(click.Group):
-    """A group that loads only the sub-command that is called."""
+class Bench(LazyGroup):
+    """The measurements."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+    places = COMMANDS
 
 
-@click.group(cls=Lazy, invoke_without_command=True)
+@click.group(cls=Bench, invoke_without_command=True)
 @options.model_options
 @common.workload_option
 @click.option("--full", is_flag=True, help="All modes, temperatures 0 and 1, all prompts, more rounds: hours.")

@@ -67,11 +67,7 @@ class _Tokens(Number):
 )
 @click.option("--show", is_flag=True, help="Show the completion between the lines around it, by provenance.")
 @click.option("--apply", is_flag=True, help="Write it into FILE.")
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never", "marks")),
-    help="Provenance by colour, or by brackets.  [default: auto]",
-)
+@options.provenance_color
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but why it failed.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON.")
 @options.model_options

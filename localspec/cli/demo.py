@@ -60,7 +60,7 @@ class Shelf:
 @click.command()
 @options.model_options
 @click.option("--max-tokens", type=Number(int, 2), default=600, show_default=True, help="Longest answer of each run.")
-@click.option("--color", type=click.Choice(("auto", "always", "never", "marks")), help="As in `localspec run`.")
+@options.color_option("As in `localspec run`.")
 def demo(**values: Any) -> int:
     """Decode the same code edit plainly, then speculatively, and compare the two in a table.
 

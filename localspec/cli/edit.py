@@ -30,12 +30,8 @@ STDIN = "-"
 @click.option("--undo", is_flag=True, help="Bring back what the last edit (of FILE...) replaced.")
 @click.option("--force", is_flag=True, help="With --undo: also when the file was changed since.")
 @click.option("--max-tokens", type=Number(int, 1), help="Longest answer.  [default: enough for the text]")
-@click.option("--think", type=click.Choice(("auto", "on", "off")), help="Thinking, where the model can.  [auto]")
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never", "marks")),
-    help="Provenance and diff by colour, or provenance by brackets.  [default: auto]",
-)
+@options.think_option
+@options.color_option("Provenance and diff by colour, or provenance by brackets.  [default: auto]")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON, with an edit line for each file.")
 @options.model_options
 @options.shared_option

@@ -1,7 +1,6 @@
 """The `localspec` command. Sub-commands are imported when they are called: help answers at once."""
 
 import contextlib
-import importlib
 import os
 import sys
 import traceback
@@ -12,6 +11,7 @@ import click
 
 from localspec import __version__, paths
 from localspec.cli.errors import FAILED, INTERRUPTED, USAGE, Failure, reason_of
+from localspec.cli.lazy import LazyGroup
 from localspec.cli.terminal import complain, is_terminal, one_line, takes_escapes, write_quietly
 
 COMMANDS = {
@@ -33,28 +33,16 @@ class Interrupted(Exception):
     """Ctrl+C, past click: its own handling would print an empty line where no terminal echoes ^C."""
 
 
-class Commands(click.Group):
-    """A group that knows its commands by name and help, and loads only the one that is called."""
+class Commands(LazyGroup):
+    """All commands; an interrupt comes through them as one of ours."""
+
+    places = COMMANDS
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted from None
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 @click.command(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

@@ -132,6 +132,18 @@ sampling_options = _stack(
     click.option("--seed", type=Number(int, 0, 2**64 - 1), help="Seed of the random draws."),
 )
 
+think_option = click.option(
+    "--think", type=click.Choice(("auto", "on", "off")), help="Thinking, where the model can.  [auto]"
+)
+
+
+def color_option(text: str) -> Callable[[Command], Command]:
+    """`--color`, with what it colours."""
+    return click.option("--color", type=click.Choice(("auto", "always", "never", "marks")), help=text)
+
+
+provenance_color = color_option("Provenance by colour, or by brackets.  [default: auto]")
+
 bound_options = _stack(
     click.option(
         "--json-schema",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @options.bound_options
 @click.option("--max-tokens", type=Number(int, 1), help="Longest answer.  [default: until it ends]")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text; may be repeated.")
-@click.option("--think", type=click.Choice(("auto", "on", "off")), help="Thinking, where the model can.  [auto]")
+@options.think_option
 @click.option("--system", metavar="TEXT", help="System text.")
 @click.option(
     "--file",
@@ -42,11 +42,7 @@ if TYPE_CHECKING:
 @click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last chat.")
 @click.option("--no-history", is_flag=True, help="Do not keep this on the disk.")
 @click.option("--raw", is_flag=True, help="No chat template: the model continues the text.")
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never", "marks")),
-    help="Provenance by colour, or by brackets.  [default: auto]",
-)
+@options.provenance_color
 @click.option("--json", "as_json", is_flag=True, help="One event a line, as JSON.")
 def run(prompt: str | None, **values: Any) -> int:
     """Answer PROMPT, or the text piped in, on stdout.

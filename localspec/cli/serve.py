@@ -28,7 +28,7 @@ MEGABYTE = 1 << 20
 @options.model_options
 @options.sampling_options
 @click.option("--max-tokens", type=Number(int, 1), help="Longest answer when a request names none.")
-@click.option("--think", type=click.Choice(("auto", "on", "off")), help="Thinking, where the model can.  [auto]")
+@options.think_option
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Address to listen on; beyond loopback needs a token."
 )
