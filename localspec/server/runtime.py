@@ -102,6 +102,10 @@ def running() -> Iterator[RunningEngine]:
 
 def _lives(engine: RunningEngine) -> bool:
     try:
-        return abs(psutil.Process(engine.pid).create_time() - engine.started) < STARTED_SLACK_S
+        process = psutil.Process(engine.pid)
+        # One that was killed keeps its number until its parent takes note, which in a container may be never.
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return abs(process.create_time() - engine.started) < STARTED_SLACK_S
     except psutil.Error:
         return False

@@ -4,10 +4,13 @@ import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from localspec.engine.errors import EngineDied, EngineError, PromptTooLong
@@ -86,6 +89,22 @@ class TestFinding:
         torn.write_text('{"pid": 1')
         assert found().running.pid == os.getpid()
         assert not stale.exists()
+
+    @pytest.mark.skipif(os.name == "nt", reason="no zombies there")
+    def test_so_is_one_of_a_process_that_nobody_buried(self, embedding: Any, model: Path) -> None:
+        embedding(model, [Script(plain("x"))])
+        (file,) = runtime.folder().iterdir()
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        try:
+            dead = psutil.Process(process.pid)
+            until(lambda: dead.status() == psutil.STATUS_ZOMBIE, "it has ended")
+            stale = file.with_name(f"{process.pid}-1.json")
+            words = {"pid": process.pid, "started": dead.create_time()}
+            stale.write_text(json.dumps(json.loads(file.read_text()) | words))
+            assert found().running.pid == os.getpid()
+            assert not stale.exists()
+        finally:
+            process.wait()
 
     def test_a_port_that_somebody_else_has_now_is_not_asked(self, embedding: Any, model: Path, serving: Any) -> None:
         embedding(model, [Script(plain("x"))])
