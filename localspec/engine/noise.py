@@ -58,9 +58,7 @@ class Noise:
         threshold = float(probs.max()) * _LIKELY
         likely = (probs >= threshold).nonzero()[0]
         best = float(_scores(_uniforms(hashes[likely]), probs[likely]).min())
-        # One step of u lower than rounding could matter; `>=` and the exact scores below decide.
-        bound = max(0, int(np.exp(-best * threshold) / _UNIT) - 2)
-        rest = (hashes >= np.uint64(bound << int(_SHIFT))).nonzero()[0]
+        rest = (hashes >= _bound(best * threshold)).nonzero()[0]
         rest = rest[(probs[rest] < threshold) & (probs[rest] > 0.0)]
         ids = np.sort(np.concatenate([likely, rest]))
         return int(ids[_first(_uniforms(hashes[ids]), probs[ids])])
@@ -77,6 +75,11 @@ def gumbel(uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
 def _scores(uniforms: NDArray[np.float64], probs: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(divide="ignore", over="ignore"):
         return -np.log(uniforms) / probs
+
+
+def _bound(score: float) -> np.uint64:
+    """The least hash whose -log u may be below `score`, and two steps of u less than that for the rounding."""
+    return np.uint64(max(0, int(np.exp(-score) / _UNIT) - 2) << int(_SHIFT))
 
 
 def _first(uniforms: NDArray[np.float64], probs: NDArray[np.float64]) -> int:
