@@ -20,13 +20,13 @@ from localspec.engine.requests import (
     SamplerSettings,
     Segment,
     Speculate,
+    Verify,
 )
 
 Value = str | int | float | bool | None
 """Of one setting; None: left to the program."""
 
 Color = Literal["auto", "always", "never", "marks"]
-Verify = Literal["rejection"]
 
 AUTO = "auto"
 """What a person writes for None, unless a setting has another word."""
@@ -55,7 +55,7 @@ class Settings:
     max_tokens: int | None = None
     speculate: Speculate | None = None
     draft_length: int | None = None
-    verify: Verify = "rejection"
+    verify: Verify | None = None
     think: Think = "auto"
     system: str = ""
     context: int | None = None
@@ -255,14 +255,14 @@ SETTINGS: tuple[Setting, ...] = (
             "number"),
     Setting("presence_penalty", "Sampling", "Presence penalty", "Weighs down every token that came before; 0 is off.",
             "number"),
-    Setting("seed", "Sampling", "Seed", "A number makes the random draws begin alike.",
+    Setting("seed", "Sampling", "Seed", "A number gives the same text again for the same request.",
             "whole", low=0, high=2**64 - 1, auto="new for each answer"),
     Setting("speculate", "Speculation", "Drafter", "Who guesses ahead: text that repeats (lookup), the draft, or both.",
             "choice", get_args(Speculate), auto="as the menu says", word="suggested"),
     Setting("draft_length", "Speculation", "Draft length", "Tokens guessed in each cycle; auto follows what pays here.",
             "whole", low=1, high=MAX_DRAFT_LENGTH, auto="adapts"),
-    Setting("verify", "Speculation", "Verification", "The exact rule by which guesses are kept or replaced.",
-            "choice", get_args(Verify)),
+    Setting("verify", "Speculation", "Verification", "The rule by which guesses are kept or replaced; all are exact.",
+            "choice", get_args(Verify), auto="coupled with a seed, else the fastest"),
     Setting("max_tokens", "Answer", "Longest answer", "In tokens; auto goes on until the text ends by itself.",
             "whole", low=1, auto="until it ends"),
     Setting("think", "Answer", "Thinking", "Whether a model that can think does so before it answers.",

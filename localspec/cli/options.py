@@ -20,6 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULTS = Settings()
 SPECULATE = BY_NAME["speculate"].choices
+VERIFY = BY_NAME["verify"].choices
 KV_TYPES = BY_NAME["kv_type"].choices
 
 
@@ -129,7 +130,12 @@ sampling_options = _stack(
     ),
     click.option("--frequency-penalty", type=Number(float), help=f"[default: {DEFAULTS.frequency_penalty:g}]"),
     click.option("--presence-penalty", type=Number(float), help=f"[default: {DEFAULTS.presence_penalty:g}]"),
-    click.option("--seed", type=Number(int, 0, 2**64 - 1), help="Seed of the random draws."),
+    click.option("--seed", type=Number(int, 0, 2**64 - 1), help="The same text again for the same request."),
+    click.option(
+        "--verify",
+        type=click.Choice(VERIFY),
+        help="The rule that judges drafts; all are exact.  [default: coupled with a seed, else the fastest]",
+    ),
 )
 
 think_option = click.option(
