@@ -22,8 +22,11 @@ LONGEST = 31
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A greedy answer. `tokens` ends with the end token when the answer did. `guesses[i]` is a draft model's argmax
-    where `tokens[i]` came, `tops[i]` the probability it gave it, and `confidence[i]` the target's largest there."""
+    """A greedy answer. `tokens` ends with the end token when the answer did, else at the number of tokens wanted.
+
+    `guesses[i]` is a draft model's argmax where `tokens[i]` came, `tops[i]` the probability it gave it, and
+    `confidence[i]` the target's largest there.
+    """
 
     prompt: Sequence[int]
     tokens: Sequence[int]
@@ -125,7 +128,9 @@ def replay(
     while (at := len(history) - len(recording.prompt)) < len(answer):
         context = len(history)
         behind = model.behind(history) if model is not None else 0
-        proposal = strategy.propose(history, min(longest, len(answer) - at), now)
+        # The engine knows where the wanted number of tokens ends, but not where the text does.
+        limit = longest if answer[-1] in ends else min(longest, len(answer) - at - 1)
+        proposal = strategy.propose(history, limit, now)
         accepted = _agreeing(proposal.draft.tokens, answer[at:])
         emitted = answer[at : at + accepted + 1]
         spent = costs.relative(1 + len(proposal.draft.tokens), context)

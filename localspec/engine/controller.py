@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 
 from localspec.engine.events import DrafterName
 
-PAYS = 1.04
+PAYS = 1.1
 """Drafting must promise this much over plain decoding: estimates are noisy and a plain pass is certain."""
+
+DRAWN_PAYS = 1.04
+"""The same for a draft model, whose own cycles tell what it earns."""
 
 WARY = 0.03
 """Added to that for every plain pass that lookup has lost so far in this answer."""
@@ -23,6 +26,10 @@ PACE_MEMORY = 0.85
 
 PROBE_BUDGET = 0.02
 """Share of the answer's tokens that trying a drafter which seems not to pay may cost, as if every try failed."""
+
+UNTRIED = 64
+"""Tokens at an answer's beginning in which nothing is tried that seems not to pay: a short answer has no time to win it
+back, however cheap the try."""
 
 PROBE_LENGTH = 3
 """Tokens of such a try: enough verdicts to change an estimate, and cheap on every curve measured."""
@@ -121,7 +128,7 @@ class Controller:
             return
         if drafter == "lookup":
             self._lost = max(0.0, self._lost + spent - emitted)
-        else:
+        elif drafter == "draft":
             self._drawn = self._drawn * DRAWN_MEMORY + emitted
             self._drawn_spent = self._drawn_spent * DRAWN_MEMORY + spent
 
@@ -140,14 +147,14 @@ class Controller:
             return choice.gain >= PAYS + WARY * self._lost
         # A draft model stops where it is unsure: how well, only its own cycles tell.
         spent = self._drawn_spent + TRUST * choice.expected / choice.gain
-        if (self._drawn + TRUST * choice.expected) / spent < PAYS:
+        if (self._drawn + TRUST * choice.expected) / spent < DRAWN_PAYS:
             return False
         saved = self.to_come * (1.0 - 1.0 / choice.gain)
         return offer.start_cost == 0.0 or offer.start_cost * SAFELY <= saved
 
     def _probe(self, offers: Sequence[Offer], limit: int, cost: Cost) -> Choice | None:
         """Rarely ask a drafter that cannot be judged for free, if its best case pays; less often at each failure."""
-        if limit < PROBE_LENGTH:
+        if limit < PROBE_LENGTH or self._emitted < UNTRIED:
             return None
         for number, offer in enumerate(offers):
             if offer.token_cost == 0.0 or len(offer.rates) < PROBE_LENGTH:

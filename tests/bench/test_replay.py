@@ -48,8 +48,8 @@ def test_a_plain_answer_costs_a_pass_a_token() -> None:
 def test_a_copied_answer_is_counted_by_hand() -> None:
     """Prompt 1..8, answer a copy: its first two tokens come singly, then the rest at length 4."""
     done = replay(Recording([*range(1, 9), 99], [1, 2, 3, 4, 5, 6, 7]), Fixed(CHEAP), "lookup", fixed=4)
-    assert [(step.proposed, step.accepted, step.emitted) for step in done.steps] == [(4, 4, 5), (1, 1, 1)]
-    assert done.spent == pytest.approx(1.5 + 1.2)
+    assert [(step.proposed, step.accepted, step.emitted) for step in done.steps] == [(4, 4, 5), (0, 0, 1)]
+    assert done.spent == pytest.approx(1.5 + 1.0)
     assert done.tokens == 6
 
 
@@ -61,8 +61,8 @@ def test_the_end_token_is_found_and_not_counted() -> None:
 def test_a_draft_model_is_paid_for_every_pass() -> None:
     recording = Recording([1], [5, 6, 7, 8, 9], guesses=[5, 6, 7, 0, 9], tops=[0.9] * 5)
     done = replay(recording, Fixed(CHEAP), "draft", fixed=3)
-    assert [(step.accepted, step.emitted) for step in done.steps] == [(2, 3), (1, 1)]
-    assert done.spent == pytest.approx(1.4 + 3 * 0.3 + 1.2 + 0.3)
+    assert [(step.accepted, step.emitted) for step in done.steps] == [(2, 3), (0, 1)]
+    assert done.spent == pytest.approx(1.4 + 3 * 0.3 + 1.0)
 
 
 def least(recording: Recording, relative: Sequence[float], longest: int) -> float:

@@ -75,7 +75,7 @@ def test_a_draft_model_is_first_taken_for_an_average_one() -> None:
 
 def test_the_targets_confidence_speaks_for_the_draft_model() -> None:
     sure, unsure = DraftAcceptance(), DraftAcceptance()
-    for _ in range(ENOUGH_CONFIDENCE + 8):
+    for _ in range(int(ENOUGH_CONFIDENCE) + 8):
         sure.heard(0.99)
         unsure.heard(0.4)
     assert sure.informed
