@@ -1,5 +1,7 @@
 """Commands take the engine that runs already, and say the same as with one of their own."""
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -201,6 +203,20 @@ class TestBusy:
         outcome = run(own, model, "hi", err_terminal=True)
         assert (outcome.code, outcome.out, own.engines) == (0, "def merge()", [])
         list(first)
+
+    def test_an_interrupt_in_the_queue_ends_the_command(self, own: CommandLine, model: Path, sharing: Any) -> None:
+        turns = Turns()
+        sharing([ANSWER], turns)
+
+        def interrupt() -> None:
+            until(lambda: turns.waiting == 1, "the command waits")
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with turns.turn(turns.enter(first=True)):
+            threading.Thread(target=interrupt).start()
+            outcome = run(own, model, "hi")
+        assert (outcome.code, outcome.out, own.engines) == (130, "", [])
+        assert outcome.err == "localspec: interrupted: the answer is not complete\n"
 
 
 class TestGone:
