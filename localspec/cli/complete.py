@@ -265,7 +265,8 @@ class _Alternatives:
         temperature = self.values["temp"]
         if temperature is None:
             temperature = VARIED if number else 0.0
-        seed = (base + number) % 2**64 if self.held.seed is not None or number else None
+        # Without a seed of the person's the draws differ by themselves, and nothing promises to repeat them.
+        seed = (base + number) % 2**64 if self.held.seed is not None else None
         held = replace(self.held, temperature=temperature, seed=seed)
         request = held.request(self.fill.prompt, keep_control=self.fill.keep_control, stop=self.fill.stop)
         return replace(request, sources=self.fill.sources)

@@ -78,7 +78,7 @@ class Token:
 class Cycle:
     """One draft and the target pass that judged it, counted after any cut at an end token or stop string.
 
-    `judged` tokens had a verdict (the accepted and the first rejected); `emitted` left the cycle, the resampled or
+    `judged` tokens had a verdict (the accepted and the first that does not stand); `emitted` left the cycle, the resampled or
     bonus token included. `match_length` is lookup's, 0 for other drafters; `source` is where its draft was copied from.
 
     `expected` and `gain` are the estimate the choice was made on: tokens expected to leave the cycle, and the expected

@@ -156,7 +156,14 @@ class Reply:
         return self._target.options.outputs - 1
 
     def _reusable(self) -> int:
-        """Tokens of the prompt that are in the cache. The last one is always decoded again: its logits are wanted."""
+        """Tokens of the prompt that need not be read again. The last one always is: its logits are wanted.
+
+        Where a seed promises a text, and passes that read differ from those that wrote, a short prompt is read anew: it
+        costs one pass, and the text does not depend on what was said before.
+        """
+        promised = self._noise is not None and self._request.seed is not None
+        if promised and not self._agreement.prompt and len(self._ids) <= PREFILL_CHUNK:
+            return 0
         return min(common_prefix(self._target.tokens, self._ids), len(self._ids) - 1)
 
     def close(self) -> None:

@@ -15,7 +15,9 @@ from localspec.engine.engine import Engine
 from localspec.engine.events import Cycle, Token
 from localspec.engine.noise import Noise
 from localspec.engine.requests import EngineConfig, Request, SamplerSettings, Verify
+from localspec.engine.sampling import Sampler
 from localspec.engine.verify import Verdict
+from tests import tiny
 from tests.engine.answers import ENDLESS, GREEDY_ENDLESS, PLAIN_SAMPLING, Answer, ask, check_sums, prompt
 from tests.engine.conftest import MakeEngine
 from tests.engine.test_law import ACCEPTED_P, FREE, NEVER, SAMPLES, SETTINGS, TEXT, TOKENS, exact_law, files, p_value
@@ -168,6 +170,47 @@ def test_a_seed_used_again_in_the_next_turn_meets_other_noise(make_engine: MakeE
     assert places == [*range(4, 10), *range(12, 18)]
 
 
+@pytest.mark.parametrize("mode", ["off", "lookup", "draft"])
+@pytest.mark.parametrize("settings", [FREE, TYPICAL, PENALISED])
+@pytest.mark.parametrize("grammar", [None, GRAMMAR], ids=["free", "grammar"])
+def test_each_token_is_the_draw_of_the_targets_own_law(
+    make_engine: MakeEngine, settings: SamplerSettings, mode: str, grammar: str | None
+) -> None:
+    """The target alone, text and penalties so far, the grammar's mask made by hand before the filters, the seed's noise
+    at the place in the text: nothing else decides a token."""
+    engine = make_engine("target", "draft")
+    answer = ask(
+        engine, "abcab", sampling=settings, seed=21, verify="coupled", speculate=mode, draft_length=3, grammar=grammar
+    )
+    target, noise = engine._loaded.target, Noise(21)
+    sampler, size = Sampler(settings, target.model.vocab_size), target.model.vocab_size
+    target.clear()
+    text = tiny.ids("abcab")
+    row = target.decode(text)[-1]
+    written = ""
+    for token in answer.ids:
+        may = None
+        if grammar is not None:
+            allowed = np.array([i in tiny.ids(_may_follow(written)) for i in range(size)])
+            may = allowed.__getitem__
+        assert noise.draw(sampler.distribution(row, text, may), len(text)) == token
+        text.append(token)
+        written += next(tiny.letters_of([token]))
+        row = target.decode([token])[-1]
+    assert len(answer.ids) == 40
+
+
+def _may_follow(written: str) -> str:
+    """Letters that GRAMMAR lets come after `written`."""
+    open_: list[str] = []
+    for letter in written:
+        if open_:
+            assert letter in open_.pop()
+        else:
+            open_ = ["efgh"] if letter in "abcd" else ["abcd", "abcd"]
+    return open_[-1] if open_ else "abcdijkl"
+
+
 # -- which rule --
 
 
@@ -241,8 +284,10 @@ def library(monkeypatch: pytest.MonkeyPatch, widths: int) -> None:
 
 
 def seeded(engine: Engine, **fields: object) -> Answer:
-    settings: dict[str, object] = {"sampling": PLAIN_SAMPLING, "seed": 1, "verify": None, "speculate": "lookup"}
-    return ask(engine, "abcdabcdabcd", **settings | fields)
+    settings: dict[str, object] = {
+        "text": "abcdabcdabcd", "sampling": PLAIN_SAMPLING, "seed": 1, "verify": None, "speculate": "lookup",
+    }  # fmt: skip
+    return ask(engine, **settings | fields)
 
 
 @pytest.mark.parametrize("widths", [1, 2, 5, 15, 16, 255, EVEN])
@@ -327,10 +372,16 @@ def test_what_is_promised(
 def test_nothing_is_promised_of_a_reused_prompt_whose_passes_differ(
     make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A short one is read anew then, a long one is not."""
     engine = make_engine("target")
     library(monkeypatch, 20)
-    assert seeded(engine).started.reproducible
-    assert not seeded(engine).started.reproducible
+    for text, renewed in (("abcdabcdabcd", True), ("hgfedcb" * 40, False)):
+        first, again = (seeded(engine, text=text, max_tokens=8) for _ in range(2))
+        assert first.started.reproducible
+        assert again.started.reproducible == renewed
+        assert (again.end.stats.prompt_reused == 0) == renewed
+        unseeded = seeded(engine, text=text, max_tokens=8, seed=None)
+        assert unseeded.end.stats.prompt_reused > 0
 
 
 def test_an_agreement_is_tried_once_and_only_where_it_is_wanted(
