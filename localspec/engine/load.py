@@ -82,8 +82,9 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
                 kv_type=config.kv_type,
                 flash_attn=flash,
                 swa_full=config.swa_full,
-                # Snapshots for all but one token of a batch, or more, are a failed native assertion.
-                rollback=max(0, min(longest, RECURRENT_ROLLBACK, batch - 2)),
+                # Snapshots for all but one token of a batch, or more, are a failed native assertion; and the library
+                # makes no batch longer than the context.
+                rollback=max(0, min(longest, RECURRENT_ROLLBACK, min(batch, size) - 2)),
             )
             context = Context(model, options, abort)
             contexts.append(context)
