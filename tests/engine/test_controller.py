@@ -16,6 +16,7 @@ from localspec.engine.controller import (
     PROBE_BUDGET,
     PROBE_LENGTH,
     SAFELY,
+    UNTRIED,
     Controller,
     Drawing,
     Offer,
@@ -144,6 +145,16 @@ def test_a_draft_model_is_judged_by_its_own_cycles() -> None:
     assert controller.choose([offer], 8, steps).choice is not None
 
 
+def test_what_a_grammar_forced_says_nothing_of_a_draft_model() -> None:
+    offer = Offer("draft", [0.9] * 8, token_cost=0.1)
+    controller = Controller()
+    for _ in range(12):
+        controller.learn("draft", 1, 2.2)
+    for _ in range(20):
+        controller.learn("grammar", 2, 1.2)
+    assert controller.choose([offer], 8, steps).choice is None
+
+
 def test_a_drafter_whose_best_case_cannot_pay_is_never_asked() -> None:
     """The target as its own draft, at its full cost: neither by estimate nor to try."""
     controller = Controller()
@@ -167,6 +178,15 @@ def test_a_drafter_that_must_read_first_waits_until_that_pays_back() -> None:
     for _ in range(4 * FORECAST):
         controller.learn(None, 1, 1.0)
     assert controller.choose([late], 31, steps).choice == ready
+
+
+def test_however_cheap_a_try_there_is_none_at_the_beginning() -> None:
+    controller = Controller()
+    offer = Offer("draft", [0.05] * 31, 0.01)
+    for _ in range(UNTRIED):
+        assert controller.choose([offer], 31, free).choice is None
+        controller.learn(None, 1, 1.0)
+    assert controller.choose([offer], 31, free).choice is not None
 
 
 @pytest.mark.parametrize("start", [0.0, 2.0, 20.0])
