@@ -45,13 +45,14 @@ class Curve:
 
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
-        self._cells: dict[tuple[int, int], deque[tuple[int, float]]] = {}
+        self._cells: dict[int, dict[int, deque[tuple[int, float]]]] = {}
+        """By width, then by band: the controller asks for one width at a time, at every cycle."""
         self._points: dict[int, list[tuple[int, float]]] = {}
         """The measured bands of a width, worked out when first asked for: the controller asks at every cycle."""
 
     def learn(self, width: int, context: int, cost: float) -> None:
         """A pass of `width` tokens at `context` tokens cost `cost` (> 0)."""
-        cell = self._cells.setdefault((width, band(context)), deque(maxlen=WINDOW))
+        cell = self._cells.setdefault(width, {}).setdefault(band(context), deque(maxlen=WINDOW))
         cell.append((context, log(cost / self.prior.cost(width, context))))
         self._points.pop(width, None)
 
@@ -59,15 +60,14 @@ class Curve:
         """Replace a band by what `samples` gave elsewhere or earlier: as many samples, but no more than can be outvoted
         soon. A band that is measured does not give way to too few."""
         if samples >= ENOUGH or not self.solid(width, context):
-            self._cells.pop((width, band(context)), None)
+            self._cells.get(width, {}).pop(band(context), None)
             for _ in range(min(samples, KEPT)):
                 self.learn(width, context, cost)
 
     def count(self, width: int, context: int | None = None) -> int:
         """Samples of a width, in the band of `context` or in all."""
-        if context is not None:
-            return len(self._cells.get((width, band(context)), ()))
-        return sum(len(cell) for (w, _), cell in self._cells.items() if w == width)
+        bands = self._cells.get(width, {})
+        return sum(map(len, bands.values())) if context is None else len(bands.get(band(context), ()))
 
     def solid(self, width: int, context: int) -> bool:
         """The width was measured in the band of `context`."""
@@ -75,7 +75,7 @@ class Curve:
 
     def spread(self, width: int, context: int) -> float:
         """How far the samples in the band of `context` lie from their median, in the middle: 0.1 is 10 %."""
-        deviations = [deviation for _, deviation in self._cells.get((width, band(context)), ())]
+        deviations = [deviation for _, deviation in self._cells.get(width, {}).get(band(context), ())]
         if not deviations:
             return inf
         middle = median(deviations)
@@ -83,7 +83,7 @@ class Curve:
 
     def widths(self) -> list[int]:
         """The widths that were measured in any band, ascending."""
-        return sorted({w for (w, _), cell in self._cells.items() if len(cell) >= ENOUGH})
+        return sorted(w for w, bands in self._cells.items() if any(len(cell) >= ENOUGH for cell in bands.values()))
 
     def measured(self, width: int, context: int) -> float | None:
         """The cost at `context` from the width's own bands; None before one of them has enough samples."""
@@ -99,11 +99,12 @@ class Curve:
 
     def samples(self) -> Iterator[tuple[int, int, float, int]]:
         """What is worth keeping: width, context, cost there (the band's median), number of samples."""
-        for (width, _), cell in sorted(self._cells.items()):
-            yield (width, *self._point(width, cell), len(cell))
+        for width in sorted(self._cells):
+            for _, cell in self._bands(width):
+                yield (width, *self._point(width, cell), len(cell))
 
     def _bands(self, width: int) -> list[tuple[int, deque[tuple[int, float]]]]:
-        return sorted((b, cell) for (w, b), cell in self._cells.items() if w == width)
+        return sorted(self._cells.get(width, {}).items())
 
     def _point(self, width: int, cell: deque[tuple[int, float]]) -> tuple[int, float]:
         """The band's centre, and the cost there."""

@@ -167,8 +167,13 @@ class Strategy:
                 rates = [seen.draft.looking] * limit
                 offers.append(Offer("draft", rates, self.costs.draft_token(context), start))
 
+        known: dict[int, float] = {}
+
         def cost(width: int) -> float:
-            return self.costs.relative(width, context)
+            # Asked again and again for the same few widths: by every offer, and before each draw.
+            if width not in known:
+                known[width] = self.costs.relative(width, context)
+            return known[width]
 
         decision = self._controller.choose(offers, limit, cost, insist=self._insist)
         choice = decision.choice

@@ -83,6 +83,21 @@ def test_a_copy_is_drafted_with_its_estimate() -> None:
     assert proposal.choice.gain == pytest.approx(proposal.choice.expected / 1.2)
 
 
+def test_a_width_is_priced_once_a_cycle() -> None:
+    """Every drafter and every draw of the draft model asks for the same few widths."""
+    asked: list[int] = []
+
+    class Counting(Known):
+        def relative(self, width: int, context: int) -> float:
+            asked.append(width)
+            return super().relative(width, context)
+
+    model = Scripted(range(12), [0.99] * 12)
+    strategy = begun(Strategy("draft", None, Counting(), Lookup(), model))
+    assert len(strategy.propose(TEXT, 12, 0.0).draft.tokens) > 4
+    assert len(asked) == len(set(asked)) <= 13
+
+
 def test_where_nothing_pays_the_estimate_says_so() -> None:
     proposal = begun(Strategy("auto", None, Known(wide=40.0), Lookup(), None)).propose(TEXT, 12, 0.0)
     assert (proposal.drafter, len(proposal.draft.tokens)) == ("none", 0)
