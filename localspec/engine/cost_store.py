@@ -5,7 +5,6 @@ Losing one costs a measurement. A file that is damaged, or holds numbers that ca
 
 import contextlib
 import hashlib
-import math
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ MOST = 32
 """Files kept; the ones not written for longest go first."""
 
 _WIDEST = 4096
-_DEAREST = 1e7
+_CHEAPEST, _DEAREST = 1e-6, 1e7
 """Milliseconds of a pass, or plain passes: nothing that was measured comes near."""
 
 
@@ -109,13 +108,11 @@ def _sane(row: Any) -> bool:
     ):
         return False
     width, context, cost, samples = row
-    whole = all(float(x).is_integer() for x in (width, context, samples) if math.isfinite(x))
-    finite = all(math.isfinite(x) for x in row)
+    # Comparing comes first: it knows whole numbers of any length, and no number that is none lies within bounds.
     return (
-        finite
-        and whole
-        and 1 <= width <= _WIDEST
+        1 <= width <= _WIDEST
         and 0 <= context <= 64 * BANDS[-1]
-        and 0 < cost < _DEAREST
-        and samples >= 1
+        and _CHEAPEST < cost < _DEAREST
+        and 1 <= samples <= _DEAREST
+        and all(float(x).is_integer() for x in (width, context, samples))
     )

@@ -39,6 +39,6 @@ class Memo:
             return {}
         try:
             values = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return values if isinstance(values, dict) else {}

@@ -298,6 +298,9 @@ def test_answers_refine_what_is_kept(make_engine: MakeEngine, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "damage",
     ["", "{", "[]", '{"curves": 3}', '{"curves": {"wide": [[4]]}}', '{"curves": {"plain": [[1, 64, NaN, 3]]}}',
+     pytest.param("[" * 100_000, id="deep"),
+     '{"curves": {"plain": [[1, 64, 5e-324, 3]], "wide": [[4, 64, 5e-324, 3]]}}',
+     pytest.param(f'{{"curves": {{"wide": [[{10**400}, 64, 2.0, 3], [4, 64, 2.0, {10**400}]]}}}}', id="long"),
      '{"curves": {"plain": [[1, 64, -5.0, 3]], "wide": [[4, 64, "x", 3], [true, 64, 2.0, 3], [4, 64, 1e300, 3]]}}'],
 )  # fmt: skip
 def test_a_damaged_file_is_no_file(make_engine: MakeEngine, tmp_path: Path, damage: str) -> None:
