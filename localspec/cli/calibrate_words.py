@@ -94,6 +94,7 @@ def sentences(report: CostReport) -> Iterator[str]:
     short, long = contexts(report)
     if report.plain_ms[0] is None:
         yield "No pass was measured."
+        yield from report.notes
         return
     yield from _checking(report, short)
     if long is not None:
@@ -115,7 +116,10 @@ def _checking(report: CostReport, context: int) -> Iterator[str]:
         f"tokens {pays}, and is at most {usual / relative:.1f} times as fast."
     )
     cheap = max(w for w in report.widths if report.relative(w, context) < 2)
-    yield f"Up to {cheap} tokens are checked in less time than two plain passes take."
+    if cheap > 1:
+        yield f"Up to {cheap} tokens are checked in less time than two plain passes take."
+    else:
+        yield "Checking 2 tokens already takes as long as two plain passes: only longer drafts can pay, if any."
     known = [w for w in SHOWN if w > 1 and w in report.widths and report.samples[report.widths.index(w)]]
     falls = {(a, b): report.relative(b, context) / report.relative(a, context) for a, b in pairwise(known)}
     steps = sorted(pair for pair in sorted(falls, key=lambda pair: falls[pair])[:STEPS] if falls[pair] < FALLS)

@@ -133,7 +133,7 @@ class _Run:
         length = 0
         if self._cuts:
             for kind in kinds:
-                read_up_to(kind.context, PREFIX, self._never)
+                read_up_to(kind.context, _short(kind.context, self._widest), self._never)
             self._take_turns(kinds)
             length = self._read_long(kinds)
         else:
@@ -161,7 +161,8 @@ class _Run:
 
     def _read_long(self, kinds: list[_Kind]) -> int:
         """Fill the contexts as far as the time allows; returns how long they are."""
-        length, most = PREFIX, min(kind.context.size for kind in kinds) - self._widest
+        most = min(kind.context.size for kind in kinds) - self._widest
+        length = min(PREFIX, most)
         while length < most and not self._gone(READING_SHARE):
             length = min(length + 128, most)
             for kind in kinds:
@@ -184,7 +185,7 @@ class _Run:
         long = len(best.context.tokens)
         if long >= SHORTEST_LONG:
             measure(best.context, best.costs, lambda: self._gone(LONG_SHARE))
-        best.context.truncate(PREFIX if self._cuts else 0)
+        best.context.truncate(_short(best.context, self._widest) if self._cuts else 0)
         self._draft(best, long)
         measure(best.context, best.costs, lambda: self._gone(1.0), (*GROUPS, RARE))
         self._progress(1.0)
@@ -196,7 +197,7 @@ class _Run:
         options = replace(draft.options, context=best.context.options.context, flash_attn=best.flash)
         context = Context(draft.model, options, self._abort)
         try:
-            for length in (PREFIX, long):
+            for length in (_short(best.context, self._widest), long):
                 if self._gone(0.9) or not read_up_to(context, length, lambda: self._gone(0.9), chunk=128):
                     return
                 measure_draft(context, best.costs, lambda: self._gone(1.0))
@@ -250,6 +251,11 @@ class _Run:
     def _never(self) -> bool:
         self._tell()
         return False
+
+
+def _short(context: Context, widest: int) -> int:
+    """The length of the short context: `PREFIX`, less where the widest pass would find no room behind it."""
+    return min(PREFIX, context.size - widest)
 
 
 def _difference(on: _Kind, off: _Kind) -> tuple[float, bool]:

@@ -104,7 +104,8 @@ def test_what_was_not_measured_is_not_told() -> None:
     assert not any("1,024" in sentence for sentence in told)
     assert told[-1] == "There was no memory."
     assert len(words.headings(short)) == len(words.rows(short)[0]) == 5
-    assert list(words.sentences(replace(REPORT, plain_ms=(None, None, None)))) == ["No pass was measured."]
+    nothing = replace(REPORT, plain_ms=(None, None, None), notes=("A pass failed.",))
+    assert list(words.sentences(nothing)) == ["No pass was measured.", "A pass failed."]
 
 
 def test_only_the_largest_steps_are_spoken_of() -> None:
@@ -183,3 +184,10 @@ def test_a_real_engine_is_measured_and_remembers(
     assert {64, 1024} <= set(known.measured)
     assert all(known.samples[width - 1] > 0 for width in (1, 4, 16, 32))
     assert known.draft_samples > 0
+
+
+def test_a_machine_without_spare_compute_is_told_so() -> None:
+    dear = replace(REPORT, table=(tuple(float(w) for w in WIDTHS),) * 3)
+    told = " ".join(words.sentences(dear))
+    assert "Checking 2 tokens already takes as long as two plain passes" in told
+    assert "Up to 1" not in told

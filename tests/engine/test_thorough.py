@@ -163,3 +163,12 @@ def test_what_a_quantised_cache_needs_and_what_a_person_says_come_before_the_ver
     assert flash(faster="off") == flash() == "off"
     assert flash("off", faster="on") == "off"
     assert flash(kv_type="q8_0", faster="off") == "on"
+
+
+@pytest.mark.parametrize("draft", [None, "draft"])
+def test_a_context_shorter_than_the_usual_short_one_is_measured_too(make_engine: MakeEngine, draft: str | None) -> None:
+    report = make_engine("target", draft, context=16).calibrate(5.0, lambda _: None)
+    assert report.measured == (16,)
+    assert all(report.samples[report.widths.index(w)] >= TIMES for w in COMPARED)
+    assert not any("failed" in note for note in report.notes)
+    assert (report.draft_samples >= TIMES) == (draft is not None)
