@@ -92,7 +92,7 @@ def read(spec: str) -> Curve:
     except OSError as error:
         names = ", ".join(REFERENCE)
         raise CurveError(f"{spec}: {error.strerror or error} (a cost curve is a JSON file, or {names})") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CurveError(f"{spec}: not JSON") from None
     if isinstance(found, dict) and isinstance(found.get("curve"), dict):
         found = found["curve"]

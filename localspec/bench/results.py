@@ -158,7 +158,7 @@ def from_json(found: Any) -> Report:
         curve = found.get("curve")
         priced = {**found, "curve": None if curve is None else curves.from_json(curve)}
         return _dataclass(Report, priced, "report")
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise ReportError(str(error)) from None
 
 

@@ -34,7 +34,7 @@ class Task:
 def read(path: Path) -> list[Task]:
     """The tasks of a JSONL file, in its order; blank lines count for nothing. Raises `WorkloadError`."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise WorkloadError(f"{path} is not UTF-8 text: convert it first") from None
     except OSError as error:
@@ -63,6 +63,8 @@ def parse(line: str) -> Task:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg} at column {error.colno})") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(row, dict):
         raise ValueError("must be a JSON object")
     identity, category = _text(row, "id"), _text(row, "category")

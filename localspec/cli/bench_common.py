@@ -64,6 +64,19 @@ def prompting_for(info: "EngineInfo") -> "Prompting":
     return prompting
 
 
+def check_room(tasks: "Sequence[Task]", client: Any, info: "EngineInfo") -> None:
+    """Raises `Failure` for a request that leaves no room for an answer: better before a long measurement than in the
+    middle of it."""
+    prompting = prompting_for(info)
+    for task in tasks:
+        tokens = client.count(prompting([task.prompt]))
+        if tokens + 2 > info.context:
+            raise Failure(
+                f"the prompt {task.id} has {tokens} tokens, and the context of {info.context} leaves no room for an "
+                "answer: leave it out, or give --ctx"
+            )
+
+
 def command_line(ctx: click.Context) -> str:
     """The command with the options that were given, as a person would type it."""
     words = [ctx.command_path]

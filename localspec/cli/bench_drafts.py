@@ -95,6 +95,7 @@ def drafts(
         clients.append(client)
         info = client.start()
         infos.append(info)
+        common.check_room(tasks, client, info)
         return client, common.prompting_for(info)
 
     def stop() -> None:

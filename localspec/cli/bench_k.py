@@ -76,6 +76,7 @@ def k(
     measured = paired.Measured()
     names = [f"{task.id}, {mode.name}" for task, _, mode in plan.order()]
     try:
+        common.check_room(tasks, client, info)
         with common.Bar() as progress, Interrupts(client.cancel) as interrupts:
             progress.show(0, plan.answers, names[0])
             answers = paired.run(client, plan, common.prompting_for(info), lambda: interrupts.hit)

@@ -31,5 +31,5 @@ def _read(file: Path) -> Report:
         raise Failure(f"{file}: {error}") from None
     except OSError as error:
         raise Failure(f"{file}: {error.strerror or error}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Failure(f"{file}: not JSON") from None

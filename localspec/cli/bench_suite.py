@@ -68,6 +68,11 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
     ways = [way for way in ways if way[0] != "draft" or info.draft is not None]
     rounds, max_tokens = wishes.repeats or (5 if wishes.full else 3), wishes.max_tokens or (128 if wishes.full else 64)
     plan = Plan(tasks, suite.modes(ways, wishes.temperatures_or()), rounds, max_tokens)
+    try:
+        common.check_room(tasks, client, info)
+    except BaseException:
+        client.close()
+        raise
     measured, load = Measured(), where.load()
     if warning := where.busy(load, where.cores()):
         say(warning)

@@ -74,7 +74,15 @@ def test_a_bad_curve_is_named(tmp_path: Path, change: dict[str, Any], words: str
     assert str(caught.value).startswith(f"{file}: ")
 
 
-@pytest.mark.parametrize(("text", "words"), [("[1]", "a JSON object"), ("{", "not JSON"), (None, "amx, avx512, avx2")])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1]", "a JSON object"),
+        ("{", "not JSON"),
+        pytest.param("[" * 100_000, "not JSON", id="deep"),
+        (None, "amx, avx512, avx2"),
+    ],
+)
 def test_a_bad_file_is_named(tmp_path: Path, text: str | None, words: str) -> None:
     file = tmp_path / "curve.json"
     if text is not None:

@@ -54,6 +54,7 @@ def test_what_a_later_version_adds_is_no_fault() -> None:
         (("modes", 0, "categories", 1, "tokens"), 1.5, r"categories\[1\]\.tokens must be a whole number"),
         (("modes", 0, "categories", 0, "wall", "low"), "x", r"wall\.low must be a number"),
         (("modes", 0, "categories", 0, "wall", "low"), float("nan"), r"wall\.low must be a number"),
+        pytest.param(("modes", 0, "categories", 0, "virtual"), 10**400, "too large", id="long"),
         (("modes", 0, "run_lengths", "lookup", "3"), "x", r"run_lengths\.lookup\.3 must be a whole number"),
         (("machine", "target"), {"name": "x"}, r"machine\.target has no bytes"),
         (("curve", "widths"), [4], "widths must begin with 1"),

@@ -37,6 +37,7 @@ def test_prompts_and_code_edits_become_single_turns(tmp_path: Path) -> None:
     [
         ("{", "not JSON"),
         ("[1]", "must be a JSON object"),
+        pytest.param("[" * 100_000, "nested too deeply", id="deep"),
         ({"category": "chat", "prompt": "x"}, "id must be a text"),
         ({**PROMPT, "id": "x", "prompt": " "}, "prompt must be a text"),
         ({**PROMPT, "id": "x", "category": 3}, "category must be a text"),
@@ -118,3 +119,9 @@ def test_texts_to_read_are_as_long_as_real_ones() -> None:
 def test_the_figures_keep_their_requests() -> None:
     assert tuple(task.id for task in builtin.FIGURE_TASKS) == builtin.FIGURE_IDS
     assert [task.category for task in builtin.FIGURE_TASKS].count(EDIT) == 3
+
+
+def test_the_mark_some_editors_put_in_front_is_no_part_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "w.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + json.dumps(PROMPT).encode())
+    assert [task.id for task in read(file)] == ["chat-1"]

@@ -236,7 +236,13 @@ def test_a_saved_report_can_be_shown_again_and_made_a_page_of(
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("{}", "no saved report"), ("{", "not JSON"), (None, "No such file or directory")]
+    ("text", "words"),
+    [
+        ("{}", "no saved report"),
+        ("{", "not JSON"),
+        pytest.param("[" * 100_000, "not JSON", id="deep"),
+        (None, "No such file or directory"),
+    ],
 )
 def test_what_is_no_report_is_one_line(cli: CommandLine, tmp_path: Path, text: str | None, words: str) -> None:
     file = tmp_path / "saved.json"
@@ -393,3 +399,16 @@ def test_the_real_engine_on_a_tiny_model(bytes_model: Path, workload: Path, tmp_
         assert row["cycles"] <= row["tokens"] <= 69 * row["answers"]
     assert found["curve"]["widths"][0] == 1
     assert "<svg" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", [("bench",), ("bench", "k")])
+def test_a_prompt_that_leaves_no_room_is_named_before_anything_is_measured(
+    cli: CommandLine, bytes_model: Path, workload: Path, command: tuple[str, ...]
+) -> None:
+    """The fake engine counts words, and has room for 512."""
+    with workload.open("a") as file:
+        file.write("\n" + json.dumps({"id": "book", "category": "summary", "prompt": "word " * 600}))
+    outcome = cli.run(*command, "--target", str(bytes_model), "--workload", str(workload), "--prompts", "4")
+    failed(outcome, "book", "the context of 512")
+    assert cli.engines[-1].requests == []
+    assert cli.engines[-1].closed
