@@ -291,3 +291,36 @@ def test_nothing_is_proposed_past_an_end_token() -> None:
     lookup.begin([1, 2, 3, 99, 4, 5, 1, 2])
     assert lookup.draft([], 8).tokens == [3, 99]
     assert lookup.draft([], 1).tokens == [3]
+
+
+TOKENS = st.integers(0, 3)
+KINDS = st.sampled_from(["copy", "insert", "delete", "replace", "jump", "rename"])
+EDITS = st.lists(st.tuples(KINDS, st.integers(1, 9), st.lists(TOKENS, max_size=4)), max_size=30)
+
+
+@given(st.lists(TOKENS, min_size=1, max_size=60), st.lists(st.lists(TOKENS, max_size=20), max_size=2), EDITS,
+       st.integers(-1, 32))  # fmt: skip
+def test_whatever_is_edited_a_draft_is_whole(
+    source: list[int], texts: list[list[int]], edits: list[tuple[str, int, list[int]]], limit: int
+) -> None:
+    """Never longer than the limit, every token with its place and its position, each position holding that token."""
+    lookup = Lookup(1)
+    lookup.begin(source, texts)
+    indexed = [token for text in texts for token in (*text, -1)] + source
+    at = 0
+    for kind, count, new in edits:
+        old = [source[(at + i) % len(source)] for i in range(count)]
+        written = {"copy": old, "insert": new, "replace": new, "rename": [token ^ 1 for token in old]}.get(kind, [])
+        at = (at * 7 + count if kind == "jump" else at + (0 if kind == "insert" else count)) % len(source)
+        for token in written:
+            lookup.accept([token])
+            indexed.append(token)
+            draft = lookup.draft([], limit)
+            assert len(draft.tokens) == len(draft.places) == len(draft.positions) <= max(0, limit)
+            known = [*indexed, *draft.tokens]
+            assert all(
+                position == -1 or known[position] == token
+                for token, position in zip(draft.tokens, draft.positions, strict=True)
+            )
+            assert all(token >= 0 for token in draft.tokens)
+            assert all(place.seen >= place.same >= 0 or place.ground == "match" for place in draft.places)
