@@ -14,6 +14,7 @@ from localspec.cli import settings
 from localspec.cli.errors import Failure
 from localspec.cli.terminal import StatusLine, say
 from localspec.engine.client import EngineClient
+from localspec.engine.errors import EngineDied
 from localspec.engine.events import Event
 from localspec.engine.requests import EngineInfo, Request, Segment
 
@@ -90,7 +91,13 @@ def engine(choice: Choice, status: StatusLine) -> tuple[Engine, EngineInfo]:
         running.on_wait = lambda: status.show(WAITING)
         if running.busy:
             running.on_wait()
-        return SharedEngine(running, lambda: start(replace(choice, config=config), status)[0]), running.info
+
+        def instead(reason: EngineDied) -> EngineClient:
+            status.clear()
+            say(f"{reason} The model is loaded here instead.")
+            return start(replace(choice, config=config), status)[0]
+
+        return SharedEngine(running, instead), running.info
     return start(choice, status)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localspec.cli.terminal import say
 from localspec.engine.client import EngineClient
 from localspec.engine.errors import EngineDied
 from localspec.engine.events import Event, Finished, Started, Token
@@ -15,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class SharedEngine:
-    """Asks `running`. When that ends or hangs before it said anything, `load` makes an engine that is asked instead,
-    which is told on stderr; after the first token the error stands, because what was shown cannot be taken back.
+    """Asks `running`. When that ends or hangs before it said anything, `load` (given the reason) makes an engine that is
+    asked instead; after the first token the error stands, because what was shown cannot be taken back.
 
     Raises what the two engines and `load` raise.
     """
 
-    def __init__(self, running: "RemoteEngine", load: Callable[[], EngineClient]) -> None:
+    def __init__(self, running: "RemoteEngine", load: Callable[[EngineDied], EngineClient]) -> None:
         self._running = running
         self._engine: RemoteEngine | EngineClient = running
         self._load = load
@@ -71,7 +70,6 @@ class SharedEngine:
         if self._engine is not self._running:
             raise error
         self._running.close()
-        say(f"{error} The model is loaded here instead.")
-        client = self._load()
+        client = self._load(error)
         self._engine = client
         return client

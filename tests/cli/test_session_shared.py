@@ -183,6 +183,7 @@ class TestBusy:
         outcome = edit()
         over.set()
         assert (outcome.code, "+two" in outcome.out) == (0, True)
+        assert f"{WAITING}\x1b[0m\r\x1b[2Klocalspec: The running engine" in outcome.err
         assert "hangs. The model is loaded here instead." in outcome.err
         assert (len(own.engines), engine.requests) == (1, [])
         assert own.engines[0].config.context == engine.start().context
