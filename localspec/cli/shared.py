@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class SharedEngine:
-    """Asks `running`. When that ends or hangs before it said anything, `load` (given the reason) makes an engine that is
-    asked instead; after the first token the error stands, because what was shown cannot be taken back.
+    """Asks `running`. When that ends or hangs before it said anything, the engine that `load` makes is asked instead
+    (`load` is told the reason); after the first token the error stands, because what was shown cannot be taken back.
 
     Raises what the two engines and `load` raise.
     """
