@@ -222,8 +222,11 @@ def _schema_of(wanted: Any, given: Any) -> Any:
     if kind == "json_object":
         # llama-server takes a schema here too; without one any object will do.
         return wanted.get("schema") or given or {"type": "object"}
-    if kind == "json_schema" and isinstance(wanted.get("json_schema"), dict):
-        named = wanted["json_schema"]
+    if kind == "json_schema":
+        # The second is llama-server's short form.
+        named = wanted.get("json_schema", {"schema": wanted["schema"]} if "schema" in wanted else None)
+        if not isinstance(named, dict):
+            raise bad("response_format.json_schema must be an object with a schema.", "response_format")
         return named.get("schema", {"type": "object"})
     raise bad("response_format must be of type text, json_object or json_schema.", "response_format")
 

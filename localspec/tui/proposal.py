@@ -87,6 +87,7 @@ def undo_last(file: Path | None, *, force: bool = False) -> list[Path]:
     for record in records:
         if not force and _changed_since(record):
             raise ChangedSince(f"{one_line(record.path)} was changed since it was edited")
+        undo.ready(record, force=force)
     for record in records:
         undo.restore(record, force=force)
     return [Path(record.path) for record in records]

@@ -148,6 +148,7 @@ class TestChat:
         schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
         kinds: list[tuple[Any, Any]] = [
             ({"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}, schema),
+            ({"type": "json_schema", "schema": schema}, schema),
             ({"type": "json_object"}, {"type": "object"}),
             ({"type": "text"}, None),
         ]
@@ -305,6 +306,7 @@ class TestRefusals:
             ({"messages": HELLO, "stop": ["x"] * 1000}, "stop"),
             ({"messages": HELLO, "stream": "yes"}, "stream"),
             ({"messages": HELLO, "response_format": {"type": "xml"}}, "response_format"),
+            ({"messages": HELLO, "response_format": {"type": "json_schema"}}, "response_format.json_schema must be"),
             ({"messages": HELLO, "prediction": "text"}, "prediction"),
             ({"messages": HELLO, "grammar": "root ::= x", "json_schema": {}}, "grammar"),
             ({"messages": HELLO, "lora": [{"id": "../../etc/passwd"}]}, "lora"),
