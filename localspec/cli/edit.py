@@ -13,7 +13,37 @@ from localspec.cli.options import Number
 STDIN = "-"
 
 
-@click.command(cls=JsonCommand)
+class _EditCommand(JsonCommand):
+    """Called wrongly as a filter, it gives the text back too: the editor has taken it out already."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
+        given = list(args)
+        try:
+            return super().make_context(info_name, args, *more, **extra)
+        except click.ClickException:
+            _give_back(given)
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError:
+            others = [name for name, key in (("--diff", "only_diff"), ("--json", "as_json")) if ctx.params[key]]
+            _give_back([*ctx.params["arguments"], *others])
+            raise
+
+
+def _give_back(given: list[str]) -> None:
+    """Does so when the call was that of a filter. Where the reason would stand in the text it is not said."""
+    from localspec.cli.edit_filter import give_back
+    from localspec.cli.errors import USAGE
+    from localspec.cli.terminal import in_vims_filter
+
+    if STDIN in given and not {"--diff", "--json"} & set(given) and give_back() and in_vims_filter():
+        raise click.exceptions.Exit(USAGE) from None
+
+
+@click.command(cls=_EditCommand)
 @click.argument("arguments", nargs=-1, metavar="FILE... INSTRUCTION")
 @click.option("--lines", metavar="A-B", help="Show and change only these lines of FILE, counted from 1.")
 @click.option(

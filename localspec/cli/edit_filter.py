@@ -11,7 +11,7 @@ from localspec.cli import edit_answers, jsonlines, settings
 from localspec.cli.edit_answers import Interrupted
 from localspec.cli.edit_show import show_diff, write_bytes
 from localspec.cli.errors import FAILED, INTERRUPTED
-from localspec.cli.terminal import in_vims_filter
+from localspec.cli.terminal import in_vims_filter, is_terminal
 
 NAME = "standard input"
 
@@ -49,3 +49,11 @@ def edit(instruction: str, values: dict[str, Any]) -> int:
     else:
         write_bytes(new)
     return 0
+
+
+def give_back() -> bool:
+    """The text that was piped in, as it came; whether one was."""
+    if sys.stdin is None or sys.stdin.closed or is_terminal(sys.stdin):
+        return False
+    write_bytes(sys.stdin.buffer.read())
+    return True

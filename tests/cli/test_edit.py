@@ -290,8 +290,6 @@ class TestRefusals:
             ["code.py", "x", "--apply", "--diff"],
             ["code.py", "x", "--stdout", "--undo"],
             ["code.py", "x", "--force"],
-            ["-", "x", "--apply"],
-            ["-", "code.py", "x"],
         ],
     )
     def test_wrong_usage(self, arguments: list[str], edit: Any, cli: CommandLine, file: Path) -> None:
@@ -364,6 +362,34 @@ class TestAFilter:
         outcome = edit("-", "x", stdin=SOURCE.encode())
         assert (outcome.code, outcome.out) == (1, SOURCE)
         assert "SIGILL" in outcome.err
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["-"],
+            ["-", " "],
+            ["-", "x", "--apply"],
+            ["-", "code.py", "x"],
+            ["-", "x", "--lnes", "2"],
+            ["-", "x", "--lines"],
+        ],
+    )
+    def test_wrong_usage_gives_it_back_too(
+        self, arguments: list[str], edit: Any, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        data = b"caf\xc3\xa9\r\n\ta"
+        outcome = edit(*arguments, stdin=data)
+        assert (outcome.code, outcome.out.encode()) == (2, data)
+        assert "--help" in outcome.err
+        assert not cli.engines
+        # In Vim the reason would stand in the text.
+        monkeypatch.setenv("VIMRUNTIME", "/usr/share/vim")
+        outcome = edit(*arguments, stdin=data)
+        assert (outcome.code, outcome.out.encode(), outcome.err) == (2, data, "")
+
+    def test_where_no_text_is_awaited_none_is_given(self, edit: Any) -> None:
+        for option in ("--diff", "--json"):
+            assert "a\n" not in edit("-", " ", option, stdin=b"a\n").out
 
     def test_some_lines_and_a_diff(self, edit: Any, cli: CommandLine) -> None:
         cli.use(scripts=says(block("def other():\n    return 3\n")))
