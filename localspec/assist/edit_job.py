@@ -1,5 +1,6 @@
 """The values of an edit: what fits the context, one question, and what its answer came to."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,9 @@ from localspec.engine.requests import EngineInfo, Request, SamplerSettings, Segm
 SAMPLING = SamplerSettings(temperature=0.0)
 """How edits are sampled unless the person says otherwise: the most likely text, and no penalty on repeating, because
 an edit repeats its prompt."""
+
+_SPELLING = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]")
+"""How vocabularies spell control tokens: `<|im_end|>`, `<pad>`, `[INST]`. Those that are none are no matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +71,19 @@ class EditJob:
     def request(self, base: Request) -> Request:
         """The engine's request: the prompt and its bounds, everything else as in `base`."""
         limit = self.max_tokens if base.max_tokens is None else min(base.max_tokens, self.max_tokens)
-        return replace(
-            base, prompt=self.prompt, keep_control=self.thinking.keep_control, sources=self.sources, max_tokens=limit
-        )
+        keep = (*self.thinking.keep_control, *self._spelled())
+        return replace(base, prompt=self.prompt, keep_control=keep, sources=self.sources, max_tokens=limit)
 
     def splitter(self) -> Splitter:
         """A fresh splitter of thoughts and answer."""
         return self.thinking.splitter(self.prompt)
+
+    def _spelled(self) -> list[str]:
+        """What looks like a control token in the texts: a model may answer with the token itself where they spell it,
+        and without its spelling the new text would silently lack it."""
+        texts = [segment.text for segment in self.prompt if not segment.trusted]
+        found = dict.fromkeys(spelling for text in texts for spelling in _SPELLING.findall(text))
+        return [spelling for spelling in found if spelling not in self.thinking.keep_control]
 
     @property
     def whole(self) -> bool:

@@ -100,6 +100,14 @@ class TestThePlan:
         result = edit.take(job, block("x = 1\n"), "end_of_text")
         assert edit.edited(job.file, [result]) == "x = 1\n"
 
+    def test_what_a_text_spells_of_the_models_tokens_is_not_lost_from_the_answer(self) -> None:
+        """A model may answer with the token where the text spells it; hidden, the new text would lack it."""
+        text = 'SEP = "<|file_sep|>"\nASK = "[INST]<|file_sep|>"\nless = a < b and b > c\n'
+        assert job_for(text).request(Request(())).keep_control == ("<|file_sep|>", "[INST]")
+        thinking = edit.Budget(4096, budget().count, budget().template, Thinking(keep_control=("<think>", "[INST]")))
+        (job,) = edit.plan(file_of(text), "Change it.", None, [], thinking)
+        assert job.request(Request(())).keep_control == ("<think>", "[INST]", "<|file_sep|>")
+
     def test_lines_that_are_not_there(self) -> None:
         with pytest.raises(CannotEdit, match="13 lines"):
             job_for(SOURCE, "10-20")
