@@ -92,6 +92,8 @@ def run(
             draft_length=mode.draft_length,
             max_tokens=plan.max_tokens,
             seed=round_,
+            # A person asks a prompt once: when the draft model reads it, an answer is the slower for it in every round.
+            draft_anew=True,
         )
         cycles: list[Cycle] = []
         tokens: list[int] = []

@@ -2,8 +2,9 @@
 
 The unit is a plain pass at the context length where the cycle stood, so plain decoding of n tokens costs n and the
 speed-up is tokens over cost. Noise of the machine is not in it, so single per cents show; whether the curve is true is
-for the wall clock to say. The prompt is read before the clock starts, by the draft model too: as on the wall clock,
-where all modes share one reading. A plain pass made only to know the plain speed costs what it is: one pass, one token.
+for the wall clock to say. The target reads the prompt before the clock starts. What the draft model reads within the
+answer is priced, the prompt too, which in `auto` it reads when it is first asked. A plain pass made only to know the
+plain speed costs what it is: one pass, one token.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 from localspec.bench.curves import Pricing
 from localspec.bench.paired import Run
-from localspec.engine.costs import READING
+from localspec.engine.costs import IN_STEP, READING
 from localspec.engine.events import Cycle
 
 
@@ -31,17 +32,13 @@ class Price:
 
 
 def price(cycles: Iterable[Cycle], prompt_tokens: int, pricing: Pricing) -> Price:
-    """One answer. Lookup drafts for nothing; the draft model pays for every token it draws, and for reading what others
-    said since it last drafted."""
-    tokens, cost, unread = 0, 0.0, 0
+    """One answer. Lookup drafts for nothing; the draft model pays for every pass it makes, also where it then draws
+    nothing, and for reading what it has not read yet."""
+    tokens, cost = 0, 0.0
     for cycle in cycles:
         context = prompt_tokens + tokens
         cost += pricing.relative(1 + cycle.proposed, context)
-        if cycle.proposed and cycle.drafter not in ("lookup", "none"):
-            cost += (cycle.proposed + READING * unread) * pricing.draft_token(context)
-            unread = 0
-        else:
-            unread += cycle.emitted
+        cost += (cycle.passes + READING * max(0, cycle.read - IN_STEP)) * pricing.draft_token(context)
         tokens += cycle.emitted
     return Price(tokens, cost)
 

@@ -68,6 +68,8 @@ class Engine:
     def generate(self, request: Request) -> Iterator[Event]:
         """Answer one request; the events are in `events.py`. Raises `EngineError` when it cannot be answered."""
         self._abort.is_set = False
+        if request.draft_anew and self._model_drafter is not None:
+            self._model_drafter.forget()
         answer = Reply(self, request)
         try:
             yield answer.started

@@ -78,8 +78,12 @@ class Token:
 class Cycle:
     """One draft and the target pass that judged it, counted after any cut at an end token or stop string.
 
-    `judged` tokens had a verdict (the accepted and the first that does not stand); `emitted` left the cycle, the resampled or
-    bonus token included. `match_length` is lookup's, 0 for other drafters; `source` is where its draft was copied from.
+    `judged` tokens had a verdict (the accepted and the first that does not stand); `emitted` left the cycle, the
+    resampled or bonus token included. `match_length` is lookup's, 0 for other drafters; `source` is where its draft was
+    copied from.
+
+    `read` is how many tokens the draft model had to read before it could draw, `passes` how many it made, both 0 where
+    it was not asked; it may have been asked and have drawn nothing.
 
     `expected` and `gain` are the estimate the choice was made on: tokens expected to leave the cycle, and the expected
     speed relative to plain decoding. A plain cycle has those of the best draft that was not made; None says that there
@@ -99,6 +103,8 @@ class Cycle:
     expected: float | None = None
     gain: float | None = None
     source: Source | None = None
+    read: int = 0
+    passes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

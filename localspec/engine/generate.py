@@ -288,7 +288,7 @@ class Reply:
         costs = self._engine._costs
         costs.learn_pass(before, 1 + len(draft.tokens), verify_s, now)
         if proposal.drafter == "draft":
-            costs.learn_draft(before, proposal.behind, len(draft.tokens), draft_s)
+            costs.learn_draft(before, proposal.behind, draft.passes, draft_s)
         if strategy.listens and emitted:
             strategy.heard(top_probability(rows[len(emitted) - 1]))
         strategy.learn(proposal, judged, accepted, emitted)
@@ -304,6 +304,8 @@ class Reply:
                 draft_s=draft_s,
                 verify_s=verify_s,
                 match_length=draft.match_length,
+                read=proposal.behind,
+                passes=draft.passes,
                 now=now,
                 choice=proposal.choice,
                 source=self._sources.of(draft.positions[0]) if draft.positions else None,

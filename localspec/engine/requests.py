@@ -115,7 +115,8 @@ class Request:
     fastest rule (`rules.py`). `keep_control` names control tokens whose spelling is
     kept in the text (thinking markers). `sources` name stretches of the prompt; `predictions` are texts the answer is
     expected to resemble: not part of the prompt, only looked up. `grammar` (GBNF) bounds the text that may come;
-    `json_schema` (JSON text) does so as the grammar it is converted to: one of the two at most.
+    `json_schema` (JSON text) does so as the grammar it is converted to: one of the two at most. `draft_anew`: the draft
+    model forgets what it read before, as at the first answer to a prompt.
     """
 
     prompt: tuple[Segment, ...]
@@ -132,3 +133,4 @@ class Request:
     predictions: tuple[str, ...] = ()
     grammar: str | None = None
     json_schema: str | None = None
+    draft_anew: bool = False

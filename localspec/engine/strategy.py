@@ -190,7 +190,7 @@ class Strategy:
         drawing = Drawing(seen.draft.rate, offer.token_cost, cost, self._controller.pace, limit, self._insist)
         draft = self._model.draft(history, limit, drawing, seen.draft.of)
         # What bringing it in step took was weighed against the whole answer, not against this cycle.
-        spent = cost(1 + len(draft.tokens)) + max(1, len(draft.tokens)) * offer.token_cost
+        spent = cost(1 + len(draft.tokens)) + max(1, len(draft.tokens), draft.passes) * offer.token_cost
         return Proposal("draft" if draft.tokens else "none", draft, found, choice, behind, spent)
 
     def learn(self, proposal: Proposal, judged: int, accepted: int, emitted: Sequence[int]) -> None:

@@ -43,6 +43,8 @@ class Tally:
         now: float,
         choice: Choice | None = None,
         source: Source | None = None,
+        read: int = 0,
+        passes: int = 0,
     ) -> Cycle:
         """A cycle ended at `now`; its tokens share its time evenly, as the inter-token latency counts them."""
         began = self.last if self.last is not None else self.first
@@ -57,7 +59,7 @@ class Tally:
         return Cycle(
             self.cycles, drafter, proposed, proposed_text, judged, accepted, emitted,
             draft_s * 1000, verify_s * 1000, match_length,
-            choice.expected if choice else None, choice.gain if choice else None, source,
+            choice.expected if choice else None, choice.gain if choice else None, source, read, passes,
         )  # fmt: skip
 
     @property

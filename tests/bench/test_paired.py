@@ -90,3 +90,9 @@ def test_a_cancelled_answer_is_no_measurement() -> None:
         engine.cancelled = True
     assert len(runs) == 1
     assert len(engine.requests) == 2
+
+
+def test_the_draft_model_is_as_new_to_a_prompt_in_every_round() -> None:
+    engine = Timed()
+    list(run(engine, Plan([CHAT], [PLAIN, AUTO], 3, 8), prompting))
+    assert all(request.draft_anew for request in engine.requests)

@@ -4,7 +4,7 @@ import pytest
 
 from localspec.bench.curves import Curve
 from localspec.bench.virtual import Price, pooled, price
-from localspec.engine.costs import READING
+from localspec.engine.costs import IN_STEP, READING
 from tests.bench.answers import CHAT
 from tests.bench.answers_cycles import AUTO, cycle, run
 
@@ -23,15 +23,18 @@ def test_lookup_pays_for_the_pass_alone() -> None:
     assert (found.tokens, found.cost) == (6, 6.0)
 
 
-def test_a_draft_model_pays_for_every_token_it_draws() -> None:
-    found = price([cycle(3, 1, "draft")], 100, FLAT)
+def test_a_draft_model_pays_for_every_pass_it_makes() -> None:
+    found = price([cycle(3, 1, "draft", passes=3, read=1)], 100, FLAT)
     assert (found.tokens, found.cost) == (2, pytest.approx(2.0 + 3 * 0.5))
+    looked = price([cycle(3, 1, "draft", passes=4, read=1)], 100, FLAT)
+    assert looked.cost == pytest.approx(2.0 + 4 * 0.5), "a fourth distribution, which nothing was drawn from"
+    nothing = price([cycle(passes=1, read=IN_STEP)], 100, FLAT)
+    assert (nothing.tokens, nothing.cost) == (1, pytest.approx(1.0 + 0.5)), "it looked and drew nothing"
 
 
-def test_a_draft_model_pays_for_reading_what_others_said() -> None:
-    """Four tokens by lookup and one plain came since the answer began; after its own draft there is nothing to read."""
-    found = price([cycle(3, 3), cycle(), cycle(1, 1, "draft"), cycle(1, 1, "draft")], 100, FLAT)
-    assert found.cost == pytest.approx(2.0 + 1.0 + 2 * (1.5 + 0.5) + 5 * READING * 0.5)
+def test_a_draft_model_pays_for_reading_what_it_has_not_read() -> None:
+    found = price([cycle(1, 1, "draft", passes=1, read=IN_STEP + 5), cycle(1, 1, "draft", passes=1, read=2)], 9, FLAT)
+    assert found.cost == pytest.approx(2 * (1.5 + 0.5) + 5 * READING * 0.5)
 
 
 def test_a_pass_is_priced_where_it_stood() -> None:

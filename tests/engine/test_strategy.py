@@ -202,3 +202,30 @@ def test_in_auto_a_long_prompt_is_not_read_by_the_draft_for_a_short_answer(tiny_
     ask(engine, text, speculate="draft", max_tokens=2)
     assert len(drafter.context.tokens) >= len(text) - 1
     engine.close()
+
+
+def test_a_cycle_tells_what_the_draft_model_read_and_how_often_it_passed(
+    tiny_files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In auto the prompt is read within the answer; the same prompt again is known, unless it is asked for anew."""
+    monkeypatch.setattr(Costs, "relative", lambda costs, width, context: 1.0 + 0.01 * (width - 1))
+    monkeypatch.setattr(Costs, "draft_token", lambda costs, context: 0.01)
+    monkeypatch.setattr(Costs, "plain_wanted", lambda costs, context, now: False)
+    config = EngineConfig(
+        str(tiny_files["target"]), str(tiny_files["draft"]), context=256, threads=1, flash_attn="on", max_draft_length=4
+    )
+    engine = Engine(config)
+    text = "abdcfehgjilk"
+    kinds = [{}, {}, {"draft_anew": True}]
+    answers = [ask(engine, text, speculate="auto", max_tokens=20, **more) for more in kinds]
+    asked = [[cycle for cycle in answer.cycles if cycle.passes] for answer in answers]
+    first, again, anew = (cycles[0].read for cycles in asked)
+    assert first == anew > len(text)
+    assert again < len(text)
+    for answer, cycles in zip(answers, asked, strict=True):
+        assert all(cycle.read <= IN_STEP for cycle in cycles[1:] if cycle.cycle == 1 + cycles[0].cycle)
+        assert all(cycle.drafter in ("draft", "none") for cycle in cycles)
+        assert all(cycle.proposed <= cycle.passes <= cycle.proposed + 1 for cycle in cycles)
+        assert all((cycle.draft_ms > 0) == (cycle.passes > 0) for cycle in answer.cycles)
+        assert all(cycle.read == 0 for cycle in answer.cycles if cycle not in cycles)
+    engine.close()

@@ -34,7 +34,8 @@ class Draft:
     every token was proposed with certainty (argmax, lookup). `match_length` is lookup's matched context, in tokens;
     `ground` says what the guess rests on, `places[i]` what speaks for `tokens[i]`, and `positions[i]` is the place in
     the indexed text it was copied from, -1 for none (see `lookup.py`). `tops[i]` is the largest probability a draft
-    model saw before it drew `tokens[i]`."""
+    model saw before it drew `tokens[i]`; it made `passes`, one more than there are tokens where the last one's
+    distribution was looked at and not drawn from."""
 
     tokens: Sequence[int]
     probs: Sequence["Distribution"] | None = None
@@ -43,6 +44,7 @@ class Draft:
     places: Sequence[Place] = field(default=(), compare=False)
     positions: Sequence[int] = field(default=(), compare=False)
     tops: Sequence[float] = field(default=(), compare=False)
+    passes: int = field(default=0, compare=False)
 
     def cut(self, length: int) -> "Draft":
         """Its first `length` tokens. Only for a draft whose tokens were not drawn: lookup's."""

@@ -65,6 +65,7 @@ class ModelDrafter:
         drawn: list[int] = []
         probs: list[Distribution] = []
         tops: list[float] = []
+        passes = 1
         seen = list(history)
         while True:
             logits = self._target_row(row)
@@ -85,8 +86,9 @@ class ModelDrafter:
             if len(drawn) == limit or token in self._ends or (drawing is not None and not drawing.go_on()):
                 break
             row = self.context.decode([token])[-1]
+            passes += 1
         certain = all(law.is_one_hot for law in probs)
-        return Draft(drawn, None if certain else probs, tops=tops)
+        return Draft(drawn, None if certain else probs, tops=tops, passes=passes)
 
     def _draw(self, law: Distribution, position: int) -> int:
         if law.is_one_hot:
@@ -95,6 +97,11 @@ class ModelDrafter:
 
     def _allowed(self, place: int) -> Allowed | None:
         return None if self.grammar is None else self.grammar.allowed(place)
+
+    def forget(self) -> None:
+        """Empty the context: the next draft reads everything."""
+        self.context.clear()
+        self._agreed = 0
 
     def accept(self, tokens: Sequence[int]) -> None:
         """Nothing to do: the next draft cuts the context back to where it agrees with the history."""
