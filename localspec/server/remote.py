@@ -282,7 +282,8 @@ class RemoteAnswer(Iterator[Event]):
         if not line:
             self.close()
             pid = self._engine.running.pid
-            raise EngineDied(f"The running engine (process {pid}) ended in the middle of an answer.")
+            when = " in the middle of an answer" if self._begun else ""
+            raise EngineDied(f"The running engine (process {pid}) ended{when}.")
         return line
 
 
