@@ -209,7 +209,9 @@ def verdict(rows: "list[Row]") -> str:
     best = rows[0] if rows else None
     if best is None or best.speedup is None:
         return "Nothing is known yet."
-    if best.speedup <= 1 or (best.low is not None and best.low <= 1):
+    if round(best.speedup, 2) <= 1 or (best.low is not None and best.low <= 1):
         return "Nothing is clearly faster than plain decoding on these requests."
     length = "automatic lengths" if best.draft_length is None else f"length {best.draft_length}"
+    if best.low is None:
+        return f"Measured only once, so nothing is sure: {best.candidate} with {length} came to {best.speedup:.2f}x."
     return f"Fastest: {best.candidate} with {length}, {best.speedup:.2f}x."

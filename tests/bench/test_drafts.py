@@ -165,6 +165,10 @@ def test_the_winner_must_be_faster_than_plain_beyond_its_interval() -> None:
     assert verdict([row]) == "Fastest: small with length 3, 1.40x."
     unsure = Row("small", "small, 3", 3, 1.1, 0.9, 1.5, 0.5, 2.0, 0.1)
     assert "Nothing is clearly faster" in verdict([unsure])
+    once = Row("small", "small, 3", 3, 1.4, None, None, 0.5, 2.0, 0.1)
+    assert verdict([once]) == "Measured only once, so nothing is sure: small with length 3 came to 1.40x."
+    equal = Row("small", "small, 3", 3, 1.004, None, None, 0.5, 2.0, 0.1)
+    assert "Nothing is clearly faster" in verdict([equal])
 
 
 ANSWER = Script([*plain("a"), Say(("b", "c"), end=("bonus", "e")), Say(("f",), end=("resampled", "g"))], "max_tokens")

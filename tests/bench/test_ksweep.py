@@ -86,6 +86,15 @@ def test_what_was_not_measured_is_missing() -> None:
     assert ksweep.best([second]) is None
 
 
+def test_a_best_length_that_gains_nothing_is_not_called_fast() -> None:
+    from localspec.cli.bench_k import fastest
+
+    slow, theory = Point("draft", 1, speedup=0.72, theory=0.7), Point("draft", 2, speedup=0.6, theory=0.8)
+    assert fastest(slow, theory).startswith("no length is faster than plain decoding; the best is 1 (0.72x)")
+    quick = Point("draft", 3, speedup=1.3, theory=1.2)
+    assert fastest(quick, quick) == "fastest: 3 (1.30x); by the theory 3 (1.20x)"
+
+
 def test_the_fastest_point_of_either_curve() -> None:
     curve = [Point("draft", 1, speedup=1.5, theory=1.2), Point("draft", 2, speedup=1.4, theory=1.6)]
     found, expected = ksweep.best(curve), ksweep.best(curve, by_theory=True)
