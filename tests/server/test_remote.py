@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,30 @@ class TestTrouble:
             far.generate(ASK)
         assert not far.alive
         far.cancel()
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [(b'{"event": "Notice", "text": "x"}\n', r"ended in the middle of an answer\.$"), (b"\n", r"ended\.$")],
+    )
+    def test_a_server_that_ends_says_when(self, embedding: Any, model: Path, line: bytes, words: str) -> None:
+        embedding(model, [Script(plain("x"))])
+        engine = found()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            engine.running = replace(engine.running, port=listener.getsockname()[1])
+
+            def begin() -> None:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + line)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(1 << 16):
+                        pass
+
+            beginning = threading.Thread(target=begin)
+            beginning.start()
+            with pytest.raises(EngineDied, match=words):
+                list(engine.generate(ASK))
+            beginning.join()
 
     def test_too_many_are_refused_in_words(self, embedding: Any, model: Path) -> None:
         wait, turns = Wait(), Turns(limit=0)
