@@ -240,8 +240,8 @@ class FakeEngine:
         try:
             seed = request.seed if request.seed is not None else 1
             yield Started(
-                info.target, info.draft, request.speculate, request.verify or "rejection", False, info.context, info.threads, seed,
-                script.prompt_tokens,
+                info.target, info.draft, request.speculate, request.verify or "rejection", False, info.context,
+                info.threads, seed, script.prompt_tokens,
             )  # fmt: skip
             yield from _Answer(script).events(self._cancelled)
         finally:
