@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from localspec.engine.drafters.automaton import Match, SuffixIndex
 from localspec.engine.drafters.base import Draft, Drafter, Place
 from localspec.engine.drafters.course import MEMORY_OF_COURSE
-from localspec.engine.drafters.lookup import Lookup
+from localspec.engine.drafters.lookup import MANY, Lookup
 
 EMPTY = Draft(())
 
@@ -266,6 +266,14 @@ def test_what_speaks_for_a_token_is_counted() -> None:
 def test_of_what_followed_a_short_match_the_most_frequent_is_proposed() -> None:
     tokens = [1, 2, 3, 0, 1, 2, 3, 9, 1, 2, 4, 8, 1, 2]
     assert begun(tokens).draft([], 1).tokens == [3]
+
+
+@pytest.mark.parametrize(("different", "proposed"), [(MANY // 2, 50), (MANY + 1, 9999)])
+def test_of_very_many_continuations_none_is_counted(different: int, proposed: int) -> None:
+    """In a long text a blank is followed by thousands of words."""
+    others = [token for other in range(different) for token in (7, 100 + other)]
+    lookup = begun([7, 50, 7, 50, 7, 50, *others, 7, 9999, 7], 1)
+    assert lookup.draft([], 1).tokens == [proposed]
 
 
 def test_texts_besides_are_looked_up_and_never_run_into_the_conversation() -> None:

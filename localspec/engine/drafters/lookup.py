@@ -14,6 +14,9 @@ MIN_MATCH = 1
 SHORT = 6
 """Of what followed a match shorter than this the most frequent is proposed, of longer ones the latest."""
 
+MANY = 1024
+"""Of more different continuations none is frequent enough to be worth counting them all, at every cycle."""
+
 _APART = -1
 """Stands between two texts of the index that do not follow each other; no token."""
 
@@ -84,6 +87,8 @@ class Lookup:
         """The latest place where the state's text went on as it mostly did; `latest` when nothing is more frequent."""
         index = self._index
         following = index.followers(state)
+        if len(following) > MANY:
+            return latest
         best = index.step(state, index.tokens[latest])
         for token, candidate in following.items():
             if token != _APART and index.count(candidate) > index.count(best):
