@@ -178,7 +178,7 @@ class _Run:
                     tokens = filler(kind.context, self._widest)[:width]
                     seconds = time_pass(kind.context, tokens, width)
                     kind.took.setdefault((width, held), []).append(seconds * 1000)
-                    kind.costs.learn_pass(held, width, seconds, time.monotonic())
+                    kind.costs.learn_pass(held, width, seconds, time.perf_counter())
 
     def _complete(self, best: _Kind) -> None:
         """All widths for the kind that will be used: at the long context, then at the short one; the draft model."""
