@@ -6,7 +6,7 @@ Methods that touch the disk are for threads.
 from collections.abc import Sequence
 from pathlib import Path
 
-from localspec.assist import diff, edit, undo
+from localspec.assist import answer_checks, diff, edit, undo
 from localspec.assist.diff import Hunk
 from localspec.assist.edit_file import CannotEdit, EditFile, digest_of
 from localspec.assist.edit_job import EditResult
@@ -16,6 +16,9 @@ from localspec.chat.visible import one_line
 CONTEXT = 1
 """Unchanged lines around a change. With more of them neighbouring changes grow together, and could be accepted only as
 one."""
+
+CHECKED = 100_000
+"""Characters of a file up to which it is parsed after every key that accepts or leaves a change."""
 
 
 class ChangedSince(CannotEdit):
@@ -49,6 +52,14 @@ class Proposal:
     def text(self) -> str:
         """The file's text with the accepted changes."""
         return diff.apply(self.file.text, [self.hunks[number] for number in sorted(self.chosen)])
+
+    @property
+    def problem(self) -> str | None:
+        """Why the accepted changes, which may need each other, make Python into something else; None when they do not,
+        or the file is no Python. Very large files are not looked at: keys would wait."""
+        if len(self.file.text) > CHECKED or not self.chosen:
+            return None
+        return answer_checks.syntax_problem(self.file.text, self.text, self.file.suffix)
 
     def write(self) -> None:
         """The accepted changes into the file, and what they replace where `undo` finds it.

@@ -98,6 +98,9 @@ class ChangesScreen(AppScreen):
         if proposal.written is not None:
             changes = f"{proposal.written} change" + ("s" if proposal.written != 1 else "")
             self._say(f"{changes} written into {proposal.file.name}. u undoes that, Esc goes back to the chat.", "done")
+        elif (problem := proposal.problem) is not None:
+            what = f"With what is accepted {proposal.file.name} would be no Python any more ({problem})."
+            self._say(f"{what} w writes it all the same, Space changes what is accepted.", "fault")
         else:
             self._say("w writes what is accepted, Space changes that. Esc leaves the file as it is.")
 
