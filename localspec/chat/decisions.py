@@ -31,6 +31,8 @@ def reason(cycle: Cycle | None) -> str:
 def _plain(cycle: Cycle) -> str:
     if cycle.gain is None:
         return "Not drafting: there was nothing to choose from."
+    if cycle.passes:
+        return f"The draft model was asked, but was not sure of any token; it had promised {cycle.gain:.2f}x plain."
     if cycle.gain < 1:
         return f"Not drafting: the best guess promised {cycle.gain:.2f}x plain."
     return f"A plain pass this time; the best guess promised {cycle.gain:.2f}x plain."

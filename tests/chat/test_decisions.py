@@ -54,3 +54,9 @@ def test_a_place_is_named_from_where_the_person_stands(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert place(Source(str(tmp_path / "sub" / "a\x1b.py"), 12)) == "sub/a\u241b.py line 12"
     assert place(Source("answer", 2)) == "this answer's line 2"
+
+
+def test_a_draft_model_that_drew_nothing_is_told_apart_from_one_that_was_not_asked() -> None:
+    looked = replace(PLAIN, expected=2.0, gain=1.2, read=2, passes=1)
+    assert reason(looked) == "The draft model was asked, but was not sure of any token; it had promised 1.20x plain."
+    assert reason(replace(looked, passes=0)).startswith("A plain pass this time")
