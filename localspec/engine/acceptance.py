@@ -19,9 +19,13 @@ model in seven kinds of work; the latest of several places, or the only one."""
 LONG_COPY = 0.99
 
 AGREEING = 0.9
-"""Added to the logit where all earlier places went on alike: two witnesses instead of one."""
+"""Added to the logit where all earlier places went on alike: two witnesses instead of one. Of a long copy they say
+nothing: text that stands there often is about to be varied as likely as repeated."""
 
-SPLIT = 1.6
+WITNESSED = 4
+"""The longest copy that witnesses speak for."""
+
+SPLIT = 2.0
 """Taken away where they did not: the text is at a fork, whatever most places did there."""
 
 SPLIT_SHORT = 0.6
@@ -33,8 +37,11 @@ SHORT = 6
 RESUMED = (0.35, 0.36, 0.74, 0.8, 0.88, 0.91)
 """Behind an edit, by how many tokens agree already; then as any copy, at least the last."""
 
-REPLACED = 0.35
+REPLACED = 0.37
 """The token behind one that was just replaced: most edits are longer than one token."""
+
+REJOINED = 0.75
+"""Those behind it, once it stood."""
 
 STEP = 0.15
 """How far one surprising verdict moves the logit: twenty of them turn an even chance into 19 in 20."""
@@ -76,18 +83,21 @@ def _copied_prior(copied: int) -> float:
 
 def prior(place: Place) -> float:
     """The probability that a copied token stands, whatever the text."""
-    if place.ground == "replaced" and place.copied == 0:
-        return REPLACED
+    if place.ground == "replaced":
+        return REPLACED if place.copied == 0 else max(REJOINED, _copied_prior(place.copied))
     if place.ground == "renamed":
         # Laplace's rule: one more place of each kind than was seen.
         return (place.same + 1.0) / (place.seen + 2.0)
-    if place.ground in ("resumed", "replaced"):
+    if place.ground == "resumed":
         known = RESUMED[min(place.copied, len(RESUMED) - 1)]
         return max(known, _copied_prior(place.copied)) if place.copied >= len(RESUMED) else known
     x = logit(_copied_prior(place.copied))
     if place.seen > 1:
         share = min(place.same / place.seen, 1.0)
-        x += AGREEING if share == 1.0 else -(SPLIT if place.copied > 1 else SPLIT_SHORT)
+        if share < 1.0:
+            x -= SPLIT if place.copied > 1 else SPLIT_SHORT
+        elif place.copied <= WITNESSED:
+            x += AGREEING
     return sigmoid(x)
 
 

@@ -18,8 +18,9 @@ PAYS = 1.1
 DRAWN_PAYS = 1.04
 """The same for a draft model, whose own cycles tell what it earns."""
 
-WARY = 0.03
-"""Added to that for every plain pass that lookup has lost so far in this answer."""
+WARY = 0.01
+"""Added to that for lookup, times the square of the plain passes it has lost so far in this answer: one bad draft is
+bad luck, three are a text in which the estimates are wrong."""
 
 PACE_MEMORY = 0.85
 """Share of the pace that is carried from cycle to cycle: a copied stretch is known as one after half a dozen."""
@@ -144,7 +145,7 @@ class Controller:
 
     def _pays(self, offer: Offer, choice: Choice) -> bool:
         if not offer.token_cost:
-            return choice.gain >= PAYS + WARY * self._lost
+            return choice.gain >= PAYS + WARY * self._lost**2
         # A draft model stops where it is unsure: how well, only its own cycles tell.
         spent = self._drawn_spent + TRUST * choice.expected / choice.gain
         if (self._drawn + TRUST * choice.expected) / spent < DRAWN_PAYS:

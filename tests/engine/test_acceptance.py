@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from localspec.engine.acceptance import DRAFT_PRIOR, ENOUGH_CONFIDENCE, DraftAcceptance, LookupAcceptance, prior
+from localspec.engine.acceptance import (
+    DRAFT_PRIOR,
+    ENOUGH_CONFIDENCE,
+    WITNESSED,
+    DraftAcceptance,
+    LookupAcceptance,
+    prior,
+)
 from localspec.engine.drafters.base import Place
 
 
@@ -14,9 +21,11 @@ def test_the_longer_the_copy_the_surer() -> None:
     assert rates[-1] > 0.98
 
 
-@pytest.mark.parametrize("copied", [1, 2, 5, 12])
-def test_witnesses_that_agree_help_and_a_fork_harms(copied: int) -> None:
-    assert prior(Place(copied, 3, 2)) < prior(Place(copied)) < prior(Place(copied, 3, 3))
+@pytest.mark.parametrize("copied", [1, 2, 3, 5, 12])
+def test_witnesses_that_agree_help_a_short_copy_and_a_fork_harms_any(copied: int) -> None:
+    fork, alone, agreeing = prior(Place(copied, 3, 2)), prior(Place(copied)), prior(Place(copied, 3, 3))
+    assert fork < alone <= agreeing
+    assert (alone < agreeing) == (copied <= WITNESSED)
 
 
 def test_an_edit_is_believed_by_how_often_it_was_made() -> None:

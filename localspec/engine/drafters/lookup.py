@@ -17,6 +17,9 @@ SHORT = 6
 MANY = 1024
 """Of more different continuations none is frequent enough to be worth counting them all, at every cycle."""
 
+SURE = 4
+"""Tokens that an edit made again counts as having copied: what comes behind it stood wherever the edit did."""
+
 _APART = -1
 """Stands between two texts of the index that do not follow each other; no token."""
 
@@ -152,7 +155,8 @@ class _Writer:
         for token in edit.new:
             self._put(token, place, -1)
         self._position += len(edit.old)
-        self._copied, self._state, self._ground = 0, 0, "resumed"
+        # When the edit stands, so does the copy it was made in.
+        self._copied, self._state, self._ground = max(self._copied, SURE), 0, "resumed"
 
     def _put(self, token: int, place: Place, position: int) -> None:
         self.tokens.append(token)
