@@ -45,15 +45,22 @@ class Output:
 
 def remember(report: Report) -> None:
     """Keep the speed-ups of greedy auto for the menu, which shows them beside the pair: by category, and their
-    geometric mean once all of it was measured."""
+    geometric mean where it is that of all categories shown."""
+    from localspec.bench.builtin import CATEGORIES
+    from localspec.bench.summary import MEAN
     from localspec.models import catalog, measured
 
     mode = next((one for one in report.modes if one.name == "auto"), None)
     if mode is None or report.pair not in catalog.load().pairs:
         return
-    rows = [*mode.categories, *([mode.mean] if report.complete else [])]
-    found = {row.category: round(row.wall.value, 3) for row in rows if row.wall.value is not None}
+    found = {row.category: round(row.wall.value, 3) for row in mode.categories if row.wall.value is not None}
+    if not found:
+        return
+    # A few requests of a person's own replace their categories; the mean of these few is not that of the others.
+    others = measured.read().get(report.pair, {}).keys() & {*CATEGORIES} - found.keys()
+    if report.complete and not others and mode.mean.wall.value is not None:
+        found[MEAN] = round(mode.mean.wall.value, 3)
     try:
-        measured.remember(report.pair, found)
+        measured.remember(report.pair, found, forget={MEAN})
     except OSError as error:
         say(f"the speed-ups could not be kept for the menu: {error.strerror or error}")

@@ -1,7 +1,7 @@
 """Speed-ups measured on this machine, by pair and category of work: what `bench` found, kept for the menu."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 from localspec import paths
@@ -22,10 +22,12 @@ def read() -> dict[str, dict[str, float]]:
     }  # fmt: skip
 
 
-def remember(pair: str, speedups: Mapping[str, float]) -> None:
-    """Note speed-ups of `pair` by category; those of other pairs and categories stay. Raises OSError."""
+def remember(pair: str, speedups: Mapping[str, float], forget: Container[str] = ()) -> None:
+    """Note speed-ups of `pair` by category; those of other pairs and categories stay, but for the ones to `forget`.
+    Raises OSError."""
     known = read()
-    write_atomically(_file(), json.dumps({**known, pair: {**known.get(pair, {}), **speedups}}, indent=1))
+    kept = {category: value for category, value in known.get(pair, {}).items() if category not in forget}
+    write_atomically(_file(), json.dumps({**known, pair: {**kept, **speedups}}, indent=1))
 
 
 def _file() -> Path:

@@ -328,6 +328,19 @@ def test_the_menu_gets_no_mean_of_half_a_measurement(
     assert measured.read() == {"mine": {"code-edit": 1.0}}
 
 
+def test_the_mean_in_the_menu_is_that_of_the_categories_beside_it(
+    cli: CommandLine, bytes_model: Path, workload: Path, tmp_path: Path
+) -> None:
+    """A mean of fewer requests does not stand for all, and an old one not for new figures."""
+    cli.run("models", "add", "mine", "--target", str(bytes_model))
+    measured.remember("mine", {"code-edit": 3.0, "chat": 1.0, "math": 1.5, "geometric mean": 1.65, "edits": 2.0})
+    cli.run("bench", "--pair", "mine", "--workload", str(workload), "--repeats", "1")
+    assert measured.read()["mine"] == {"code-edit": 1.0, "chat": 1.0, "math": 1.5, "edits": 2.0}
+    cli.run("bench", "--pair", "mine", "--repeats", "1")
+    assert measured.read()["mine"]["geometric mean"] == 1.0
+    assert measured.read()["mine"]["math"] == 1.0
+
+
 @POSIX_SIGNALS
 def test_an_interrupt_of_the_process_keeps_what_it_has(bytes_model: Path, workload: Path, tmp_path: Path) -> None:
     """Six answers are made, the seventh hangs until it is cancelled."""
