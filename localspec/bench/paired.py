@@ -13,7 +13,8 @@ from typing import Protocol
 
 from localspec.bench.workloads import Task
 from localspec.engine.events import Cycle, Event, Finished, Stats, Token
-from localspec.engine.requests import Request, SamplerSettings, Segment, Speculate
+from localspec.engine.requests import Request, SamplerSettings, Segment, Speculate, Verify
+from localspec.engine.rules import may_draw, rule_for
 
 GREEDY = SamplerSettings(temperature=0.0)
 
@@ -94,6 +95,7 @@ def run(
             seed=round_,
             # A person asks a prompt once: when the draft model reads it, an answer is the slower for it in every round.
             draft_anew=True,
+            verify=_usual_rule(mode),
         )
         cycles: list[Cycle] = []
         tokens: list[int] = []
@@ -101,6 +103,12 @@ def run(
         if finished.reason == "cancelled":
             return
         yield Run(task, mode, round_, finished.stats, tuple(cycles), tuple(tokens))
+
+
+def _usual_rule(mode: Mode) -> Verify:
+    """The rule that a person's answer gets, whose seed is drawn: the seed here is for the comparison alone."""
+    drawn = mode.sampling.temperature > 0 and may_draw(mode.speculate, has_draft=True)
+    return rule_for(Request(prompt=(), verify=None), drawn=drawn)
 
 
 def _noting(events: Iterable[Event], cycles: list[Cycle], tokens: list[int]) -> Iterator[Event]:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from localspec.bench.paired import PLAIN, Measured, Mode, Plan, overhead_share, run
-from localspec.engine.requests import Request
+from localspec.engine.requests import Request, SamplerSettings
 from tests.bench.answers import CHAT, EDIT_A, EDIT_B, Timed, prompting, stats
 
 LOOKUP = Mode("lookup 15", "lookup", 15)
@@ -96,3 +96,12 @@ def test_the_draft_model_is_as_new_to_a_prompt_in_every_round() -> None:
     engine = Timed()
     list(run(engine, Plan([CHAT], [PLAIN, AUTO], 3, 8), prompting))
     assert all(request.draft_anew for request in engine.requests)
+
+
+def test_drafts_are_verified_as_in_a_persons_answer() -> None:
+    """Their answers have no seed, for which there is a rule of its own; these have one."""
+    engine = Timed()
+    hot = SamplerSettings(temperature=1.0)
+    modes = [AUTO, Mode("plain hot", "off", sampling=hot), Mode("auto hot", "auto", sampling=hot)]
+    list(run(engine, Plan([CHAT], [*modes, Mode("lookup hot", "lookup", sampling=hot)], 1, 8), prompting))
+    assert [request.verify for request in engine.requests] == ["rejection", "rejection", "block", "rejection"]
