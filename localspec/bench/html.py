@@ -55,7 +55,7 @@ def page(report: Report) -> str:
     title = f"localspec bench: {shown(report.machine.target.name)}"
     body = [f"<h1>{title}</h1>", _about(report)]
     if warning := where.busy(report.load, report.machine.cores):
-        body.append(f'<p class="warn">When it began {shown(warning)}.</p>')
+        body.append(f'<p class="warn">As it began: {shown(warning)}.</p>')
     if not report.complete:
         body.append('<p class="warn">Stopped before its end: this is what was measured until then.</p>')
     if not report.modes:

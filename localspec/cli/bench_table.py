@@ -42,7 +42,7 @@ def print_report(report: Report, *, verbose: bool = False) -> None:
         f"virtual time: {curve}"
     )
     if warning := where.busy(report.load, report.machine.cores):
-        _paragraph(f"When it began {warning}.")
+        _paragraph(f"As it began: {warning}.")
     if not report.complete:
         _paragraph("Stopped before its end: this is what was measured until then.")
     if not report.modes:
