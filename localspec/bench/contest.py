@@ -75,9 +75,11 @@ class Contest:
         return geometric_mean([ratio for ratio in known if ratio is not None])
 
     def overall(self, way: str, to: str, rounds: Sequence[int] | None = None) -> float | None:
-        """The geometric mean over the categories."""
-        known = [self.category_ratio(way, to, category, rounds) for category in self.categories]
-        return geometric_mean([ratio for ratio in known if ratio is not None])
+        """The geometric mean over the categories; None for a way that lacks one which we have, as a peer does that
+        failed on the way: the means beside each other must be of the same."""
+        ours = [one for one in self.categories if self.category_ratio(OURS, PLAIN, one, rounds) is not None]
+        known = [self.category_ratio(way, to, category, rounds) for category in ours]
+        return geometric_mean([ratio for ratio in known if ratio is not None]) if None not in known else None
 
     def against_best(self, category: str) -> Verdict | None:
         """We against the peer's best setting for this category."""

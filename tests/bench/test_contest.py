@@ -40,6 +40,18 @@ def test_categories_weigh_alike_whatever_their_number_of_prompts() -> None:
     assert held.overall(OURS, PLAIN) == pytest.approx(4.0)
 
 
+def test_means_beside_each_other_are_of_the_same_categories() -> None:
+    """b fails after the first; the last category was stopped before we answered it."""
+    held = contest(
+        (EDIT_A, OURS, (40,)), (EDIT_A, PLAIN, (10,)), (EDIT_A, A, (10,)), (EDIT_A, B, (90,)),
+        (CHAT, OURS, (10,)), (CHAT, PLAIN, (10,)), (CHAT, A, (10,)),
+        (Task("m", "math", "1 + 1"), PLAIN, (10,)),
+    )  # fmt: skip
+    assert held.overall(OURS, PLAIN) == pytest.approx(2.0)
+    assert held.overall(A, PLAIN) == pytest.approx(1.0)
+    assert held.overall(B, PLAIN) is None
+
+
 def test_the_best_setting_is_judged_on_rounds_it_was_not_chosen_on() -> None:
     """Both settings are as fast as we but for one lucky round each: a took round 0, b round 1. Chosen for its luck each
     is judged without it, and the ratio is 1; keeping the best of all rounds would say .5."""
