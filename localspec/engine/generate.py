@@ -304,7 +304,7 @@ class Reply:
                 draft_s=draft_s,
                 verify_s=verify_s,
                 match_length=draft.match_length,
-                read=proposal.behind,
+                read=proposal.behind if draft.passes else 0,
                 passes=draft.passes,
                 now=now,
                 choice=proposal.choice,

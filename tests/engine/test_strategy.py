@@ -12,7 +12,7 @@ from localspec.engine.costs import IN_STEP, Costs
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.engine import Engine
-from localspec.engine.requests import EngineConfig
+from localspec.engine.requests import EngineConfig, SamplerSettings
 from localspec.engine.strategy import Experience, Strategy
 from tests.engine.answers import ask
 
@@ -228,4 +228,23 @@ def test_a_cycle_tells_what_the_draft_model_read_and_how_often_it_passed(
         assert all(cycle.proposed <= cycle.passes <= cycle.proposed + 1 for cycle in cycles)
         assert all((cycle.draft_ms > 0) == (cycle.passes > 0) for cycle in answer.cycles)
         assert all(cycle.read == 0 for cycle in answer.cycles if cycle not in cycles)
+    engine.close()
+
+
+def test_a_draft_model_that_cannot_hold_the_text_read_nothing(
+    tiny_files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target has rows that the draft knows nothing of: a text with one of them it never reads."""
+    monkeypatch.setattr(Costs, "relative", lambda costs, width, context: 1.0 + 0.01 * (width - 1))
+    monkeypatch.setattr(Costs, "draft_token", lambda costs, context: 0.01)
+    monkeypatch.setattr(Costs, "plain_wanted", lambda costs, context, now: False)
+    padding = 20
+    engine = Engine(
+        EngineConfig(str(tiny_files["padded"]), str(tiny_files["target"]), context=128, threads=1, flash_attn="on")
+    )
+    sampling = SamplerSettings(temperature=0.0, logit_bias={padding: 1000.0})
+    answer = ask(engine, "abdc", speculate="auto", max_tokens=12, sampling=sampling)
+    assert set(answer.ids) == {padding}
+    assert any(cycle.proposed == 0 for cycle in answer.cycles)
+    assert all((cycle.read, cycle.passes) == (0, 0) for cycle in answer.cycles)
     engine.close()
