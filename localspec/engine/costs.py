@@ -23,7 +23,10 @@ ROUGH = 0.1
 """Samples further from each other than this come from a machine with other work: not to be relied on next time."""
 
 READING = 0.2
-"""A token read in a wide pass relative to one drawn: 0.14 to 0.28 on every curve measured."""
+"""A token read in a wide pass relative to one drawn, before any was read: 0.14 to 0.28 on every curve measured."""
+
+LONG_READING = 32
+"""Tokens a draft model read from which on the time says what one of them takes."""
 
 IN_STEP = 2
 """Tokens a draft model reads before it draws, when it drafted in the cycle before and all of its draft stood."""
@@ -87,6 +90,7 @@ class Costs:
         self._wide = Curve(self._prior)
         self._draft = Curve(Prior(((1, 1.0),), growth=0.0))
         self._draft_prior = draft_prior
+        self._reading: deque[float] = deque(maxlen=RECENT)
         self._orders = 0
         self._waiting: deque[_Pass] = deque(maxlen=BESIDE)
         self._plains: deque[_Pass] = deque(maxlen=BESIDE)
@@ -114,7 +118,8 @@ class Costs:
 
     def catching_up(self, behind: int, context: int) -> float:
         """What it costs a draft model that is `behind` tokens behind to be in step again, in plain passes."""
-        return max(0, behind - IN_STEP) * READING * self.draft_token(context)
+        reading = median(self._reading) if self._reading else READING
+        return max(0, behind - IN_STEP) * reading * self.draft_token(context)
 
     def plain_ms(self, context: int) -> float | None:
         """Milliseconds of a plain pass at `context` tokens now; None when no plain pass was ever seen."""
@@ -165,8 +170,15 @@ class Costs:
 
     def learn_draft(self, context: int, behind: int, tokens: int, seconds: float) -> None:
         """Reading `behind` tokens and drawing `tokens` took `seconds`: what reading costs is no price of a token."""
-        if tokens and seconds > 0 and behind <= IN_STEP and (plain := self.plain_ms(context)):
-            self._draft.learn(DRAFT_WIDTH, context, seconds * 1000 / tokens / plain)
+        plain = self.plain_ms(context)
+        if not tokens or seconds <= 0 or not plain:
+            return
+        spent = seconds * 1000 / plain
+        if behind <= IN_STEP:
+            self._draft.learn(DRAFT_WIDTH, context, spent / tokens)
+        elif behind >= LONG_READING:
+            drawn = self.draft_token(context)
+            self._reading.append(min(max(spent - tokens * drawn, 0.0) / behind / drawn, 1.0))
 
     def _learn_plain(self, seen: _Pass) -> None:
         self._latest_plain = seen.now

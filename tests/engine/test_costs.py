@@ -2,6 +2,7 @@
 
 import pytest
 
+from localspec.engine.cost import ENOUGH
 from localspec.engine.costs import IN_STEP, SHARE, STALE_S, Costs
 from localspec.engine.priors import AVX2, AVX512, GPU, Prior
 from tests.engine.machines import Machine, Shape, flat, linear, steps
@@ -227,6 +228,21 @@ def test_the_draft_is_priced_at_the_machines_speed_now() -> None:
     for _ in range(5):
         costs.learn_draft(100, 1, 4, 4 * 0.3 * machine.seconds(1, 100))
     assert costs.draft_token(100) == pytest.approx(0.3, rel=0.02)
+
+
+def test_what_reading_takes_is_learnt_from_reading() -> None:
+    """300 tokens read in the time of 15 plain passes, and 3 drawn for half a pass each; a stall changes nothing."""
+    costs = Costs(0.5)
+    for number in range(ENOUGH):
+        costs.learn_pass(100, 1, 0.1, 0.1 * number)
+    for _ in range(ENOUGH):
+        costs.learn_draft(100, behind=IN_STEP, tokens=2, seconds=0.1)
+    draws = costs.draft_token(100)
+    assert draws == pytest.approx(0.5)
+    for seconds in (9.0, 1.5 + 0.15, 1.5 + 0.15):
+        costs.learn_draft(100, behind=300, tokens=3, seconds=seconds)
+    assert costs.draft_token(100) == draws
+    assert costs.catching_up(302, 100) == pytest.approx(15.0, rel=0.01)
 
 
 def test_reading_costs_by_the_tokens_missing() -> None:
