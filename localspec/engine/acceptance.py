@@ -49,6 +49,10 @@ STEP = 0.15
 BOUND = 3.0
 """The text at hand moves the logit no further than this."""
 
+PIECES = -1.0
+"""Where the text at hand begins under a grammar: it takes prose apart into fields, and a copy of prose ends with its
+piece: of one extraction to JSON the first five lookup drafts failed at their first token."""
+
 CARRIED = 0.5
 """Share of what one answer taught that holds for the next: texts of one chat are alike, but not the same."""
 
@@ -107,10 +111,12 @@ class LookupAcceptance:
 
     _leanings: dict[bool, _Leaning] = field(default_factory=lambda: {False: _Leaning(), True: _Leaning()})
 
-    def begin(self) -> None:
-        """A new answer."""
+    def begin(self, *, bounded: bool = False) -> None:
+        """A new answer; `bounded` by a grammar."""
         for leaning in self._leanings.values():
             leaning.value *= CARRIED
+            if bounded:
+                leaning.value = min(leaning.value, PIECES)
 
     def rate(self, place: Place) -> float:
         """The probability that the token stands, those before it having stood."""

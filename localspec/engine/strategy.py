@@ -101,7 +101,7 @@ class Strategy:
         self._lazy_model = mode == "auto"
         self._insist = mode == "draft"
         self._experience = experience or Experience()
-        self._experience.lookup.begin()
+        self._experience.lookup.begin(bounded=forced is not None)
         self._experience.draft.begin()
         self._controller = Controller(float("inf") if forecast is None else forecast)
 

@@ -77,6 +77,16 @@ def test_a_new_answer_remembers_half() -> None:
     assert low < seen.rate(place) < start
 
 
+def test_under_a_grammar_copies_are_trusted_less_until_they_stand() -> None:
+    free, bounded = LookupAcceptance(), LookupAcceptance()
+    bounded.begin(bounded=True)
+    for place in (Place(3), Place(20)):
+        assert bounded.rate(place) < free.rate(place)
+    for _ in range(40):
+        bounded.learn(Place(3), True)
+    assert bounded.rate(Place(3)) > free.rate(Place(3))
+
+
 def test_a_draft_model_is_first_taken_for_an_average_one() -> None:
     assert DraftAcceptance().rate == pytest.approx(DRAFT_PRIOR)
     assert not DraftAcceptance().informed
