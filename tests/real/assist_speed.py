@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from localspec import paths
 from localspec.assist import edit, edit_file
 from localspec.bench.builtin import TASKS
 from localspec.bench.paired import GREEDY, last_event
@@ -75,7 +76,8 @@ def compared(answer: Callable[[Request], Stats], request: Request, runs: int) ->
 
 def main(runs: int) -> None:
     pair = store.resolve(STARTER)
-    config = EngineConfig(str(pair.target), str(pair.draft), context=4096)
+    # What a person's engine knows: the costs measured on this machine.
+    config = EngineConfig(str(pair.target), str(pair.draft), context=4096, cache_dir=str(paths.cache_dir()))
     with EngineClient(config) as client:
         info = client.start()
 
