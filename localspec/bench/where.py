@@ -8,6 +8,7 @@ from pathlib import Path
 
 from localspec import __version__
 from localspec.bench.results import Machine, ModelFile
+from localspec.engine.machine import usable_cores
 from localspec.engine.requests import EngineConfig, EngineInfo
 
 BUSY = 0.75
@@ -18,7 +19,7 @@ def here(info: EngineInfo, config: EngineConfig) -> Machine:
     """This machine, and what the engine loaded."""
     return Machine(
         processor=processor(),
-        cores=cores(),
+        cores=usable_cores(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
         localspec=__version__,
@@ -31,11 +32,6 @@ def here(info: EngineInfo, config: EngineConfig) -> Machine:
         flash_attn=info.flash_attn,
         library=info.library,
     )
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _file(name: str, path: str) -> ModelFile:

@@ -19,6 +19,7 @@ from localspec.cli import bench_output, session
 from localspec.cli.errors import INTERRUPTED, Failure
 from localspec.cli.interrupts import Interrupts
 from localspec.cli.terminal import StatusLine, say
+from localspec.engine import machine
 from localspec.engine.errors import EngineError
 from localspec.engine.requests import EngineInfo, Speculate
 
@@ -74,7 +75,7 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
         client.close()
         raise
     measured, load = Measured(), where.load()
-    if warning := where.busy(load, where.cores()):
+    if warning := where.busy(load, machine.usable_cores()):
         say(warning)
     try:
         with common.Bar() as bar, Interrupts(client.cancel) as interrupts:

@@ -8,7 +8,7 @@ cycles); nothing drafted is the choice K = 0 with T = C = 1. Costs are in plain 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from localspec.engine.events import DrafterName
 
@@ -96,7 +96,7 @@ class Controller:
     _drawn: float = 0.0
     _drawn_spent: float = 0.0
     _probed: float = 0.0
-    _probes: int = field(default=0)
+    _probes: int = 0
 
     def choose(self, offers: Sequence[Offer], limit: int, cost: Cost, *, insist: bool = False) -> Decision:
         """The offer and length that promise most, or a plain pass when that does. At most `limit` draft tokens.

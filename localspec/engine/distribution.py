@@ -94,3 +94,8 @@ class Distribution:
 
     def _token(self, at: int) -> int:
         return at if self.ids is None else int(self.ids[at])
+
+
+def top_probability(row: NDArray[np.float32]) -> float:
+    """The largest probability of the softmax of a row of logits."""
+    return float(1.0 / np.exp(row - row.max()).sum())

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from localspec.engine.agreement import Agreement
 from localspec.engine.context import Aborted, Context
 from localspec.engine.coupled import coupled
-from localspec.engine.distribution import Distribution
+from localspec.engine.distribution import Distribution, top_probability
 from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.errors import DecodeError, EngineError, PromptTooLong
 from localspec.engine.events import Event, Finished, Kind, Prefill, Reason, Started, Token
 from localspec.engine.grammar import grammar_for
 from localspec.engine.noise import Noise
+from localspec.engine.prompt import common_prefix
 from localspec.engine.requests import Request
 from localspec.engine.rules import may_draw, rule_for
 from localspec.engine.sampling import Sampler
@@ -384,22 +385,3 @@ class Reply:
 
     def _spell(self, tokens: Sequence[int]) -> str:
         return b"".join(self._model.piece(token) for token in tokens).decode("utf-8", "replace")
-
-
-def top_probability(row: NDArray[np.float32]) -> float:
-    """The largest probability of the softmax of a row of logits."""
-    return float(1.0 / np.exp(row - row.max()).sum())
-
-
-def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two sequences share at their start."""
-    end = min(len(first), len(second))
-    # Halving finds the difference with a few fast list comparisons instead of a loop over every token.
-    low, high = 0, end
-    while low < high:
-        middle = (low + high + 1) // 2
-        if list(first[low:middle]) == list(second[low:middle]):
-            low = middle
-        else:
-            high = middle - 1
-    return low

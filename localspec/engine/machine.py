@@ -19,9 +19,14 @@ GPU_RESERVE = 512 << 20
 """Bytes left free on a GPU for compute buffers and the screen."""
 
 
+def usable_cores() -> int:
+    """Cores, hyper-threads counted, that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def default_threads() -> int:
     """Performance cores this process may use: efficiency cores and hyper-threads slow a decode down."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = usable_cores()
     cores = _performance_cores() or psutil.cpu_count(logical=False) or usable
     return max(1, min(cores, usable, _quota() or usable))
 

@@ -1,7 +1,7 @@
 """Prompt segments to tokens: special tokens come from trusted text only, and the begin token stands once."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from localspec.engine.llama import Model
 from localspec.engine.requests import Segment
@@ -57,3 +57,17 @@ class PromptEncoder:
         if model.add_bos and model.bos is not None and ids[:1] != [model.bos]:
             ids.insert(0, model.bos)
         return ids
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two sequences share at their start."""
+    end = min(len(first), len(second))
+    # Halving finds the difference with a few fast list comparisons instead of a loop over every token.
+    low, high = 0, end
+    while low < high:
+        middle = (low + high + 1) // 2
+        if list(first[low:middle]) == list(second[low:middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -102,7 +102,7 @@ class _Run:
         self._cuts = loaded.target.depth.kind == "unlimited"
 
     def report(self) -> CostReport:
-        load, cores = psutil.getloadavg()[0], psutil.cpu_count() or 1
+        load, cores = psutil.getloadavg()[0], machine.usable_cores()
         if load > BUSY * cores:
             self._notes.append(
                 f"Other programs kept the processor busy (load {load:.0f} on {cores} cores): the numbers are rough. "

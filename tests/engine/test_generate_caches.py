@@ -7,7 +7,7 @@ from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.errors import DecodeError
 from localspec.engine.events import Finished, Prefill, Token
-from localspec.engine.generate import common_prefix
+from localspec.engine.prompt import common_prefix
 from localspec.engine.requests import Request, SamplerSettings
 from tests import tiny
 from tests.engine.answers import GREEDY_ENDLESS, PLAIN_SAMPLING, REPETITIVE, ask, check_sums, prompt

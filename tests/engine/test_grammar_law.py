@@ -17,15 +17,13 @@ from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
-from localspec.engine.engine import Engine
-from localspec.engine.events import Cycle, Token
 from localspec.engine.grammar import Grammar
 from localspec.engine.llama import Model
-from localspec.engine.requests import EngineConfig, Request, SamplerSettings
+from localspec.engine.requests import SamplerSettings
 from localspec.engine.sampling import Allowed, Sampler
 from localspec.engine.verify import rejection
 from tests import tiny
-from tests.engine.answers import prompt
+from tests.engine import test_law
 from tests.engine.exact_law import Script
 from tests.engine.exact_law import law as law_of
 from tests.engine.test_law import ACCEPTED_P, NEVER, TEXT, TOKENS, Law, p_value
@@ -106,26 +104,9 @@ def exact_law(file: Path, settings: SamplerSettings) -> Law:
 
 def draw(files: dict[str, Path], settings: SamplerSettings, mode: str) -> tuple[Counter, Counter, float]:
     """Counts of answers and of cycles by drafter, and the acceptance rate."""
-    engine = Engine(EngineConfig(str(files["target"]), str(files["draft"]), context=512, threads=1, flash_attn="on"))
-    counts: Counter[tuple[int, ...]] = Counter()
     drafters: Counter[str] = Counter()
-    judged = accepted = 0
-    for seed in range(SAMPLES):
-        request = Request(
-            prompt(TEXT), settings, speculate=mode, draft_length=2, max_tokens=TOKENS + 2, seed=seed, grammar=GRAMMAR
-        )  # type: ignore[arg-type]
-        tokens: list[int] = []
-        for event in engine.generate(request):
-            if isinstance(event, Token):
-                tokens.append(event.id)
-            elif isinstance(event, Cycle):
-                drafters[event.drafter] += 1
-                judged, accepted = judged + event.judged, accepted + event.accepted
-                if len(tokens) >= TOKENS:
-                    break
-        counts[tuple(tokens[:TOKENS])] += 1
-    engine.close()
-    return counts, drafters, accepted / max(1, judged)
+    counts, acceptance = test_law.draw(files, settings, mode, samples=SAMPLES, drafters=drafters, grammar=GRAMMAR)
+    return counts, drafters, acceptance
 
 
 @pytest.mark.parametrize(

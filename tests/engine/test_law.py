@@ -87,21 +87,34 @@ def exact_law(file: Path, settings: SamplerSettings) -> Law:
 
 
 def draw(
-    files: dict[str, Path], settings: SamplerSettings, mode: str, length: int | None = 2, samples: int = SAMPLES
+    files: dict[str, Path],
+    settings: SamplerSettings,
+    mode: str,
+    length: int | None = 2,
+    samples: int = SAMPLES,
+    drafters: Counter[str] | None = None,
+    **fields: Any,
 ) -> tuple[Counter, float]:
-    """Counts of answers, and the acceptance rate of the drafts in them."""
+    """Counts of answers, and the acceptance rate of the drafts in them; `drafters` counts the cycles of each.
+
+    `fields` are further ones of the request.
+    """
     engine = Engine(EngineConfig(str(files["target"]), str(files["draft"]), context=512, threads=1, flash_attn="on"))
     counts: Counter[tuple[int, ...]] = Counter()
     judged = accepted = 0
     for seed in range(samples):
         # Two more than count: a cycle drafts less than is still wanted.
-        request = Request(prompt(TEXT), settings, speculate=mode, draft_length=length, max_tokens=TOKENS + 2, seed=seed)  # type: ignore[arg-type]
+        request = Request(
+            prompt(TEXT), settings, speculate=mode, draft_length=length, max_tokens=TOKENS + 2, seed=seed, **fields
+        )  # type: ignore[arg-type]
         tokens: list[int] = []
         for event in engine.generate(request):
             if isinstance(event, Token):
                 tokens.append(event.id)
             elif isinstance(event, Cycle):
                 judged, accepted = judged + event.judged, accepted + event.accepted
+                if drafters is not None:
+                    drafters[event.drafter] += 1
                 if len(tokens) >= TOKENS:
                     break
         counts[tuple(tokens[:TOKENS])] += 1

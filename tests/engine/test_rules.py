@@ -12,42 +12,28 @@ from localspec.engine import agreement, generate
 from localspec.engine.agreement import Agreement
 from localspec.engine.context import Aborted, Context
 from localspec.engine.engine import Engine
-from localspec.engine.events import Cycle, Token
 from localspec.engine.noise import Noise
-from localspec.engine.requests import EngineConfig, Request, SamplerSettings, Verify
+from localspec.engine.requests import SamplerSettings, Verify
 from localspec.engine.sampling import Sampler
 from localspec.engine.verify import Verdict
 from tests import tiny
-from tests.engine.answers import ENDLESS, GREEDY_ENDLESS, PLAIN_SAMPLING, Answer, ask, check_sums, prompt
+from tests.engine.answers import ENDLESS, GREEDY_ENDLESS, PLAIN_SAMPLING, Answer, ask, check_sums
 from tests.engine.conftest import MakeEngine
-from tests.engine.test_law import ACCEPTED_P, FREE, NEVER, SAMPLES, SETTINGS, TEXT, TOKENS, exact_law, files, p_value
+from tests.engine.test_law import (
+    ACCEPTED_P,
+    FREE,
+    NEVER,
+    SETTINGS,
+    draw,
+    exact_law,
+    files,
+    p_value,
+)
 
 __all__ = ["files"]
 TYPICAL = SamplerSettings(temperature=0.9, top_k=8, top_p=0.95, min_p=0.02, logit_bias=ENDLESS)
 PENALISED = replace(PLAIN_SAMPLING, repeat_penalty=1.3, presence_penalty=0.4)
 GRAMMAR = "root ::= ([a-d] [e-h] | [i-l] [a-d] [a-d])*"
-
-
-def draw(files: dict[str, Path], settings: SamplerSettings, mode: str, verify: Verify) -> tuple[Counter, float]:
-    """As in test_law, under the rule `verify`."""
-    engine = Engine(EngineConfig(str(files["target"]), str(files["draft"]), context=512, threads=1, flash_attn="on"))
-    counts: Counter[tuple[int, ...]] = Counter()
-    judged = accepted = 0
-    for seed in range(SAMPLES):
-        request = Request(
-            prompt(TEXT), settings, speculate=mode, draft_length=2, max_tokens=TOKENS + 2, seed=seed, verify=verify
-        )  # type: ignore[arg-type]
-        tokens: list[int] = []
-        for event in engine.generate(request):
-            if isinstance(event, Token):
-                tokens.append(event.id)
-            elif isinstance(event, Cycle):
-                judged, accepted = judged + event.judged, accepted + event.accepted
-                if len(tokens) >= TOKENS:
-                    break
-        counts[tuple(tokens[:TOKENS])] += 1
-    engine.close()
-    return counts, accepted / max(1, judged)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +42,7 @@ def draw(files: dict[str, Path], settings: SamplerSettings, mode: str, verify: V
 )
 @pytest.mark.parametrize("name", list(SETTINGS))
 def test_the_engine_keeps_the_targets_law(files: dict[str, Path], name: str, verify: Verify, mode: str) -> None:
-    counts, acceptance = draw(files, SETTINGS[name], mode, verify)
+    counts, acceptance = draw(files, SETTINGS[name], mode, verify=verify)
     if mode != "off":
         assert 0.05 < acceptance < 0.95, "the rule must be seen both ways"
     assert p_value(counts, exact_law(files["target"], SETTINGS[name])) > ACCEPTED_P
@@ -80,14 +66,14 @@ def test_a_block_whose_first_failure_ends_it_is_caught(files: dict[str, Path], m
         return Verdict(kept, (rows[kept].excess(probs[kept], scale) or rows[kept]).sample(rng))
 
     monkeypatch.setattr(generate, "block", first_failure)
-    counts, _ = draw(files, FREE, "draft", "block")
+    counts, _ = draw(files, FREE, "draft", verify="block")
     assert p_value(counts, exact_law(files["target"], FREE)) < ACCEPTED_P / 1000
 
 
 def test_noise_without_the_position_is_caught(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     real = Noise._key
     monkeypatch.setattr(Noise, "_key", lambda self, position: real(self, 0))
-    counts, _ = draw(files, FREE, "draft", "coupled")
+    counts, _ = draw(files, FREE, "draft", verify="coupled")
     law = exact_law(files["target"], FREE)
     assert not set(counts) <= set(law) or p_value(counts, law) < ACCEPTED_P / 1000
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from localspec.engine.context import Context
 from localspec.engine.controller import Drawing
-from localspec.engine.distribution import Distribution, Uniform
+from localspec.engine.distribution import Distribution, Uniform, top_probability
 from localspec.engine.drafters.base import Draft
 from localspec.engine.events import DrafterName
 from localspec.engine.noise import Noise
@@ -69,7 +69,7 @@ class ModelDrafter:
         seen = list(history)
         while True:
             logits = self._target_row(row)
-            top = _top(logits) if drawing is not None else 1.0
+            top = top_probability(logits) if drawing is not None else 1.0
             if drawing is not None and not drawing.draw(sure(top)):
                 break
             try:
@@ -138,7 +138,3 @@ class ModelDrafter:
             return row
         self._padded[: self._vocab] = row[: self._vocab]
         return self._padded
-
-
-def _top(logits: NDArray[np.float32]) -> float:
-    return float(1.0 / np.exp(logits - logits.max()).sum())

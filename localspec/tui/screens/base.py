@@ -55,8 +55,8 @@ class AppScreen(Screen[None]):
         yield Footer(show_command_palette=False)
 
     def body(self) -> ComposeResult:
-        """The parts between the title and the keys."""
-        raise NotImplementedError
+        """The parts between the title and the keys: none, unless a screen has some."""
+        return ()
 
     @property
     def home(self) -> "LocalspecApp":
