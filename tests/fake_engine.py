@@ -159,7 +159,9 @@ class FakeEngine:
         self.alive = False
         self._scripts = list(scripts)
         draft = Path(config.draft).name if config.draft else None
-        self._info = replace(info, target=Path(config.target).name, draft=draft)
+        self._info = replace(
+            info, target=Path(config.target).name, draft=draft, drafter=config.drafter if draft else None
+        )
         self._load = load
         self._loads_fail = loads_fail or {}
         self._cancelled = threading.Event()
@@ -242,6 +244,7 @@ class FakeEngine:
             yield Started(
                 info.target, info.draft, request.speculate, request.verify or "rejection", False, info.context,
                 info.threads, seed, script.prompt_tokens,
+                drafter=info.drafter,
             )  # fmt: skip
             yield from _Answer(script).events(self._cancelled)
         finally:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from localspec.bench.paired import Run
 from localspec.engine.cost_report import CostReport
+from localspec.engine.events import MODEL_DRAFTERS
 
 ENOUGH = 3
 """Passes of a width before their median stands for it: one may have stalled."""
@@ -155,7 +156,7 @@ def _draft_seen(runs: list[Run]) -> float | None:
         cycle.draft_ms / cycle.proposed
         for run in runs
         for cycle in run.cycles
-        if cycle.drafter == "draft" and cycle.proposed
+        if cycle.drafter in MODEL_DRAFTERS and cycle.proposed
     ]
     return median(drawn) / median(plain) if drawn and plain and median(plain) > 0 else None
 

@@ -20,6 +20,7 @@ from localspec.bench.paired import PLAIN, Answerer, Comparison, Measured, Mode, 
 from localspec.bench.stats import geometric_mean, interval
 from localspec.bench.workloads import Task
 from localspec.engine.errors import EngineError
+from localspec.engine.events import MODEL_DRAFTERS
 from localspec.engine.requests import KvType
 
 MEMORY_SHARE = 0.8
@@ -131,7 +132,7 @@ def _row(name: str, measured: Measured, compared: Sequence[Comparison]) -> Row:
 
 
 def _draft_cost(measured: Measured, mode: Mode) -> float | None:
-    if mode.speculate != "draft":
+    if mode.speculate not in MODEL_DRAFTERS:
         return None
     plain = {(run.task, run.round): [cycle.verify_ms for cycle in run.cycles]
              for run in measured.runs if run.mode == PLAIN}  # fmt: skip

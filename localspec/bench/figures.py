@@ -74,8 +74,8 @@ class Figures:
         modes = []
         for name, sampling in (("greedy", GREEDY), ("temperature 0.8", SAMPLED)):
             modes.append(Mode(f"lookup {EDIT_LENGTH}, {name}", "lookup", EDIT_LENGTH, sampling))
-            if self.info.draft is not None:
-                modes.append(Mode(f"draft {DRAFT_LENGTH}, {name}", "draft", DRAFT_LENGTH, sampling))
+            if (model := self.info.drafter) is not None:
+                modes.append(Mode(f"{model} {DRAFT_LENGTH}, {name}", model, DRAFT_LENGTH, sampling))
             modes.append(Mode(f"auto, {name}", "auto", None, sampling))
         return modes
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from localspec.bench.workloads import Task
 from localspec.engine.events import Cycle, Event, Finished, Stats, Token
 from localspec.engine.requests import Request, SamplerSettings, Segment, Speculate, Verify
-from localspec.engine.rules import may_draw, rule_for
+from localspec.engine.rules import rule_for
 
 GREEDY = SamplerSettings(temperature=0.0)
 
@@ -107,7 +107,7 @@ def run(
 
 def _usual_rule(mode: Mode) -> Verify:
     """The rule that a person's answer gets, whose seed is drawn: the seed here is for the comparison alone."""
-    drawn = mode.sampling.temperature > 0 and may_draw(mode.speculate, has_draft=True)
+    drawn = mode.sampling.temperature > 0 and mode.speculate not in ("off", "lookup")
     return rule_for(Request(prompt=(), verify=None), drawn=drawn)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from localspec.engine.controller import Drawing
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
-from localspec.engine.events import DrafterName
+from localspec.engine.events import MODEL_DRAFTERS, DrafterName, ModelDrafterName
 from localspec.engine.requests import Speculate
 from localspec.engine.strategy import Experience, Pricing, Proposal, Strategy
 
@@ -68,6 +68,8 @@ class Replayed:
 
 class _Recorded:
     """A draft model that guesses what was recorded."""
+
+    name: ModelDrafterName = "draft"
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -152,7 +154,7 @@ def replay(
 
 
 def _asked(proposal: Proposal) -> bool:
-    return proposal.drafter == "draft" or proposal.behind > 0
+    return proposal.drafter in MODEL_DRAFTERS or proposal.behind > 0
 
 
 def bound(

@@ -1,12 +1,7 @@
 """What the controller decided in a cycle, and on which estimate, in words. No clock, no screen."""
 
-from localspec.chat.looks import MISSING, place
-from localspec.engine.events import Cycle, DrafterName
-
-_NAMES: dict[DrafterName, str] = {
-    "lookup": "Lookup", "draft": "Draft model", "mtp": "MTP head", "self": "Self-draft",
-    "grammar": "Grammar", "none": "Nothing",
-}  # fmt: skip
+from localspec.chat.looks import DRAFTER_NAMES, MISSING, place
+from localspec.engine.events import Cycle
 
 
 def reason(cycle: Cycle | None) -> str:
@@ -19,7 +14,8 @@ def reason(cycle: Cycle | None) -> str:
     if not cycle.proposed:
         return _plain(cycle)
     tokens = f"{cycle.proposed} token" + ("s" if cycle.proposed != 1 else "")
-    told = f"{_NAMES[cycle.drafter]}, {tokens}"
+    name = DRAFTER_NAMES[cycle.drafter]
+    told = f"{name[0].upper()}{name[1:]}, {tokens}"
     if cycle.source is not None:
         told += f" from {place(cycle.source)}"
     if not cycle.expected or not cycle.gain:
@@ -32,7 +28,7 @@ def _plain(cycle: Cycle) -> str:
     if cycle.gain is None:
         return "Not drafting: there was nothing to choose from."
     if cycle.passes:
-        return f"The draft model was asked, but was not sure of any token; it had promised {cycle.gain:.2f}x plain."
+        return f"A draft was begun, but no token of it was sure enough; it had promised {cycle.gain:.2f}x plain."
     if cycle.gain < 1:
         return f"Not drafting: the best guess promised {cycle.gain:.2f}x plain."
     return f"A plain pass this time; the best guess promised {cycle.gain:.2f}x plain."

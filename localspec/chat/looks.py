@@ -14,6 +14,16 @@ Look = Literal["lookup", "draft", "resampled", "bonus", "plain"]
 
 MISSING = "–"
 
+DRAFTER_NAMES: dict[DrafterName, str] = {
+    "lookup": "lookup",
+    "draft": "draft model",
+    "mtp": "MTP head",
+    "self": "self-draft",
+    "grammar": "grammar",
+    "none": "nothing",
+}
+"""What screens and tables call the drafters."""
+
 LOOKS: tuple[Look, ...] = ("lookup", "draft", "resampled", "bonus", "plain")
 
 NAMES: dict[Look, str] = {
@@ -45,7 +55,7 @@ def looks_of(started: Started) -> tuple[Look, ...]:
     """The looks that can occur in an answer; none when nothing is drafted."""
     if started.speculate == "off":
         return ()
-    return tuple(look for look in LOOKS if look != "draft" or started.draft)
+    return tuple(look for look in LOOKS if look != "draft" or started.drafter)
 
 
 def number(value: float | None, form: str = ".1f", unit: str = "") -> str:

@@ -3,15 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 from localspec import paths
 from localspec.engine.errors import EngineError
+from localspec.engine.events import MODEL_DRAFTERS, ModelDrafterName
 from localspec.engine.requests import EngineConfig, EngineInfo, Speculate
 from localspec.models.errors import ModelError
 
 LOOKUP_INSTEAD = "drafting by prompt lookup only"
-SPECULATE: tuple[Speculate, ...] = ("auto", "off", "lookup", "draft")
+SPECULATE: tuple[Speculate, ...] = get_args(Speculate)
 
 
 class CannotChoose(ModelError):
@@ -77,10 +78,17 @@ def choose(
     found = store.resolve(spec, draft=draft, settings=model_settings.load(offline=offline))
     suggested: Any = found.pair.speculate if found.pair and found.pair.speculate in SPECULATE else "auto"
     mode: Speculate = speculate or usual or ("auto" if draft else suggested)
-    explicit = draft is not None or speculate == "draft"
+    explicit = draft is not None or speculate in MODEL_DRAFTERS
     notes: list[str] = []
     file = found.draft
-    if mode in ("off", "lookup"):
+    drafter: ModelDrafterName = "draft"
+    if mode == "self":
+        raise CannotChoose(
+            f"there is no draft made of {found.target.name}'s own layers yet; `localspec models make-draft "
+            f"{spec}` makes one"
+        )
+    if mode in ("off", "lookup", "mtp"):
+        drafter = "mtp" if mode == "mtp" else "draft"
         file = None
         if draft:
             notes.append(f"the draft is not loaded: --speculate {mode} does not use it")
@@ -97,7 +105,8 @@ def choose(
         notes.append(f"{reason}; {LOOKUP_INSTEAD}")
         file = None
     name = found.pair.key if found.pair else spec
-    return Choice(configure(str(found.target), str(file) if file else None), mode, explicit, name, tuple(notes))
+    config = replace(configure(str(found.target), str(file) if file else None), drafter=drafter)
+    return Choice(config, mode, explicit, name, tuple(notes))
 
 
 def _starter(menu: Any) -> str:

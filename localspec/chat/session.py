@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
-from localspec.chat.looks import MISSING
+from localspec.chat.looks import DRAFTER_NAMES, MISSING
 from localspec.engine.events import Baseline, Cycle, DrafterName, Finished, Kind, Prefill, Started, Stats, Token
 
 PAUSED_AFTER = 8
@@ -315,5 +315,4 @@ class Live:
             return "drafting paused: does not pay here"
         if not self.length:
             return "nothing drafted yet"
-        name = {"draft": "draft model", "self": "self-draft"}.get(self.drafter, self.drafter)
-        return f"{name}, {self.length} token" + ("s" if self.length != 1 else "")
+        return f"{DRAFTER_NAMES[self.drafter]}, {self.length} token" + ("s" if self.length != 1 else "")

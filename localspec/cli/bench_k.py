@@ -12,6 +12,7 @@ from localspec.cli.bench_about import About, check_page, html_option, write_page
 from localspec.cli.bench_words import Numbers, bar, number, refuse_ways
 from localspec.cli.errors import INTERRUPTED
 from localspec.cli.options import Number
+from localspec.engine.events import MODEL_DRAFTERS
 from localspec.engine.requests import MAX_DRAFT_LENGTH, Speculate
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ THEORY, ONE = "◆", "┊"
     help="Draft lengths, each used in every cycle.",
 )  # fmt: skip
 @click.option(
-    "--drafter", "drafters", type=click.Choice(("lookup", "draft")), multiple=True,
-    help="May be given twice.  [default: lookup, and draft when a draft is loaded]",
+    "--drafter", "drafters", type=click.Choice(("lookup", *MODEL_DRAFTERS)), multiple=True,
+    help="May be given twice.  [default: lookup, and the model drafter that is loaded, if any]",
 )  # fmt: skip
 @click.option(
     "--prompts", type=Number(int, 1), default=3, show_default=True,
@@ -66,12 +67,17 @@ def k(
     refuse_ways(values, "bench k compares draft lengths")
     check_page(html)
     tasks = ksweep.few(common.tasks_of(workload), prompts)
-    asked: Speculate = "auto" if not drafters else "draft" if "draft" in drafters else "lookup"
+    models = [drafter for drafter in drafters if drafter in MODEL_DRAFTERS]
+    if len(models) > 1:
+        raise click.UsageError(
+            f"--drafter {' and '.join(models)}: an engine has one model drafter; ask for one at a time"
+        )
+    asked: Speculate = "auto" if not drafters else models[0] if models else "lookup"
     choice = session.choose(values | {"speculate": asked})
     longest = max(*lengths, choice.config.max_draft_length)
     choice = replace(choice, config=replace(choice.config, max_draft_length=longest))
     client, info = session.start(choice, StatusLine())
-    known: list[Speculate] = list(drafters) or ["lookup", *(["draft"] if info.draft else [])]  # type: ignore[list-item]
+    known: list[Speculate] = list(drafters) or ["lookup", *([info.drafter] if info.drafter else [])]
     plan = paired.Plan(tasks, ksweep.modes(known, lengths), repeats, max_tokens)
     measured = paired.Measured()
     names = [f"{task.id}, {mode.name}" for task, _, mode in plan.order()]

@@ -21,9 +21,10 @@ from localspec.cli.interrupts import Interrupts
 from localspec.cli.terminal import StatusLine, say
 from localspec.engine import machine
 from localspec.engine.errors import EngineError
+from localspec.engine.events import MODEL_DRAFTERS
 from localspec.engine.requests import EngineInfo, Speculate
 
-WAYS: tuple[Speculate, ...] = ("auto", "lookup", "draft")
+WAYS: tuple[Speculate, ...] = ("auto", "lookup", *MODEL_DRAFTERS)
 
 
 CALIBRATE_S = 30.0
@@ -66,7 +67,7 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
     # Whatever the menu or the settings suggest: a draft that is at hand is measured.
     choice = session.choose(values | {"speculate": values["speculate"] or "auto"})
     client, info = session.start(choice, StatusLine())
-    ways = [way for way in ways if way[0] != "draft" or info.draft is not None]
+    ways = [way for way in ways if way[0] not in MODEL_DRAFTERS or way[0] == info.drafter]
     rounds, max_tokens = wishes.repeats or (5 if wishes.full else 3), wishes.max_tokens or (128 if wishes.full else 64)
     plan = Plan(tasks, suite.modes(ways, wishes.temperatures_or()), rounds, max_tokens)
     try:

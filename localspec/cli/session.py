@@ -15,7 +15,7 @@ from localspec.cli.errors import Failure
 from localspec.cli.terminal import StatusLine, say
 from localspec.engine.client import EngineClient
 from localspec.engine.errors import EngineDied
-from localspec.engine.events import Event
+from localspec.engine.events import MODEL_DRAFTERS, Event
 from localspec.engine.requests import EngineInfo, Request, Segment
 
 if TYPE_CHECKING:
@@ -62,8 +62,10 @@ def choose(options: dict[str, Any]) -> Choice:
     if shared and not named and (running := _running(None)) is not None:
         found = running.running
         speculate = options["speculate"] or held.speculate or found.speculate
-        config = held.engine_config(found.config.target, found.config.draft, cache)
-        return Choice(config, speculate, options["speculate"] == "draft", found.name)
+        if speculate not in MODEL_DRAFTERS or speculate == running.info.drafter:
+            config = held.engine_config(found.config.target, found.config.draft, cache)
+            config = replace(config, drafter=found.config.drafter)
+            return Choice(config, speculate, options["speculate"] in MODEL_DRAFTERS, found.name)
     choice = pairing.choose(
         options["target"] if options["target"] is not None else options["pair"] or held.pair,
         lambda target, draft: held.engine_config(target, draft, cache),

@@ -165,15 +165,16 @@ class Calibration:
     def fresh(self, flash: str) -> Costs:
         """Costs with this kind of flash attention before anything was measured."""
         target, draft = self._loaded.target, self._loaded.draft
-        return Costs(draft.model.size / max(1, target.model.size) if draft else 1.0, self.prior(flash))
+        smaller = draft.model.size / max(1, target.model.size) if draft else 1.0
+        return Costs(smaller, self.prior(flash), self._config.drafter)
 
     def take_up(self, flash: str) -> Costs:
         """The costs with this kind of flash attention, as far as they were kept."""
         costs = self.fresh(flash)
         rows = self.store.read(self._key(flash))
-        rows.pop("draft", None)
+        rows.pop(costs.drafter, None)
         if self._loaded.draft is not None:
-            rows["draft"] = self.store.read(self._pair_key(flash)).get("draft", [])
+            rows[costs.drafter] = self.store.read(self._pair_key(flash)).get(costs.drafter, [])
         costs.take_up(rows)
         return costs
 
@@ -182,13 +183,13 @@ class Calibration:
         costs, flash = costs or self.costs, flash or self._loaded.info.flash_attn
         self._saved = time.monotonic()
         rows = costs.rows()
-        drafts = rows.pop("draft")
+        drafts = rows.pop(costs.drafter)
         # The model's file may be gone meanwhile; then nobody will ask for its curve.
         with suppress(OSError):
             if any(rows.values()):
                 self.store.write(self._key(flash), rows)
             if drafts and self._loaded.draft is not None:
-                self.store.write(self._pair_key(flash), {"draft": drafts})
+                self.store.write(self._pair_key(flash), {costs.drafter: drafts})
 
     def learn(self, measured: Costs, flash: FlashAttention) -> None:
         """What was measured apart, with one kind of flash attention, replaces what was known of it, also on disk."""

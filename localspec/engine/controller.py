@@ -10,7 +10,7 @@ cycles); nothing drafted is the choice K = 0 with T = C = 1. Costs are in plain 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from localspec.engine.events import DrafterName
+from localspec.engine.events import MODEL_DRAFTERS, DrafterName
 
 PAYS = 1.1
 """Drafting must promise this much over plain decoding: estimates are noisy and a plain pass is certain."""
@@ -129,7 +129,7 @@ class Controller:
             return
         if drafter == "lookup":
             self._lost = max(0.0, self._lost + spent - emitted)
-        elif drafter == "draft":
+        elif drafter in MODEL_DRAFTERS:
             self._drawn = self._drawn * DRAWN_MEMORY + emitted
             self._drawn_spent = self._drawn_spent * DRAWN_MEMORY + spent
 

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from localspec.engine.baseline import PlainSpeed
 from localspec.engine.cost import ENOUGH, WINDOW, Curve, between, doubted
 from localspec.engine.cost_report import CostReport as CostReport
-from localspec.engine.events import Baseline
+from localspec.engine.events import Baseline, ModelDrafterName
 from localspec.engine.priors import Prior
 
 AGREE = 0.05
@@ -79,10 +79,12 @@ class _Pass:
 class Costs:
     """What this machine was seen to cost with these models: kept over the answers of an engine, and on disk between.
 
-    `draft_prior` is a draft token relative to a plain pass before one was seen (the ratio of the models' sizes).
+    `draft_prior` is a draft token relative to a plain pass before one was seen (the ratio of the models' sizes);
+    `drafter` is who draws it, and names its curve.
     """
 
-    def __init__(self, draft_prior: float, prior: Prior | None = None) -> None:
+    def __init__(self, draft_prior: float, prior: Prior | None = None, drafter: ModelDrafterName = "draft") -> None:
+        self.drafter: ModelDrafterName = drafter
         self._cycles = PlainSpeed()
         self._latest_plain: float | None = None
         self._prior = prior or Prior()
@@ -247,7 +249,7 @@ class Costs:
         What a busy machine gave counts as too few samples: whoever takes it up measures again, and until then the
         neighbours have a say.
         """
-        curves = {"plain": self._plain_curve, "wide": self._wide, "draft": self._draft}
+        curves = {"plain": self._plain_curve, "wide": self._wide, self.drafter: self._draft}
         return {
             name: [
                 [
@@ -263,7 +265,7 @@ class Costs:
 
     def take_up(self, rows: dict[str, Rows]) -> None:
         """Believe what was kept or measured apart: it counts like a few passes seen, so real ones soon outvote it."""
-        for name, curve in (("plain", self._plain_curve), ("wide", self._wide), ("draft", self._draft)):
+        for name, curve in (("plain", self._plain_curve), ("wide", self._wide), (self.drafter, self._draft)):
             for width, context, cost, samples in rows.get(name, []):
                 curve.restore(int(width), int(context), cost, int(samples))
         self._known = None

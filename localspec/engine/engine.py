@@ -43,7 +43,7 @@ class Engine:
         if draft is not None:
             size = target.model.vocab_size
             unset = Sampler(Request(prompt=()).sampling, size)
-            self._model_drafter = ModelDrafter(draft, size, unset, np.random.default_rng(0))
+            self._model_drafter = ModelDrafter(draft, size, unset, np.random.default_rng(0), config.drafter)
 
     def cancel(self) -> None:
         """End the answer in progress, also in the middle of a decode. From any thread."""

@@ -5,13 +5,19 @@ any time. All are plain, frozen and picklable: they cross the pipe from the engi
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Kind = Literal["accepted", "resampled", "bonus", "plain"]
 """Provenance of a token: proposed and kept; the target's replacement at the first rejection; the extra token after a
 fully accepted draft; a cycle with nothing drafted."""
 
-DrafterName = Literal["lookup", "draft", "mtp", "self", "grammar", "none"]
+ModelDrafterName = Literal["draft", "mtp", "self"]
+"""The drafters that run a model: a draft model, the heads in the target's own file, a draft made of the target's own
+layers. An engine has one of them at most, and it goes by its name wherever one is asked for, counted or shown."""
+
+MODEL_DRAFTERS: tuple[ModelDrafterName, ...] = get_args(ModelDrafterName)
+
+DrafterName = Literal["lookup", "grammar", "none", ModelDrafterName]
 
 Reason = Literal["end_of_text", "stop", "max_tokens", "context_full", "cancelled"]
 """Why an answer ended."""
@@ -22,7 +28,8 @@ Baseline = Literal["measured", "calibrated", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The request was accepted; `context` and `threads` are the numbers in force. `grammar`: one bounds the text."""
+    """The request was accepted; `context` and `threads` are the numbers in force. `grammar`: one bounds the text.
+    `drafter` is the model drafter at hand, `draft` the file it drafts with, where that is not the target's own."""
 
     target: str
     draft: str | None
@@ -34,6 +41,7 @@ class Started:
     seed: int
     prompt_tokens: int
     grammar: bool = False
+    drafter: ModelDrafterName | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from localspec.engine.coupled import coupled
 from localspec.engine.distribution import Distribution, top_probability
 from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.errors import DecodeError, EngineError, PromptTooLong
-from localspec.engine.events import Event, Finished, Kind, Prefill, Reason, Started, Token
+from localspec.engine.events import MODEL_DRAFTERS, Event, Finished, Kind, Prefill, Reason, Started, Token
 from localspec.engine.grammar import grammar_for
 from localspec.engine.noise import Noise
 from localspec.engine.prompt import common_prefix
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 PREFILL_CHUNK = 256
 """Prompt tokens a decode: small enough for progress several times a second, large enough for full speed."""
+
+NOT_LOADED = {
+    "draft": "no draft model is loaded; load one, or speculate with lookup",
+    "mtp": "no MTP heads are loaded: the model's file carries none, or they were not asked for when it was loaded",
+    "self": "no draft made of the model's own layers is loaded; load one, or speculate with lookup",
+}
 
 Rows = NDArray[np.float32]
 
@@ -80,7 +86,7 @@ class Reply:
         self._grammar, self.notes = grammar_for(self._model, request)
         forced = GrammarDrafter(self._model, self._grammar) if self._grammar is not None else None
         mode = "off" if self._target.depth.kind == "none" else request.speculate
-        drawn = may_draw(mode, has_draft=drafter is not None) and not self._sampler.greedy
+        drawn = may_draw(mode, engine.info.drafter) and not self._sampler.greedy
         self._rule = rule_for(request, drawn=drawn)
         self._noise = Noise(seed) if self._rule == "coupled" else None
         if drafter is not None:
@@ -113,6 +119,7 @@ class Reply:
             seed=seed,
             prompt_tokens=len(self._ids),
             grammar=self._grammar is not None,
+            drafter=engine.info.drafter,
         )
 
     def _check(self) -> None:
@@ -123,8 +130,8 @@ class Reply:
             raise PromptTooLong(
                 f"the prompt has {len(self._ids)} tokens, {len(self._ids) - size} more than the context of {size} holds"
             )
-        if request.speculate == "draft" and self._engine._model_drafter is None:
-            raise EngineError("no draft model is loaded; load one, or speculate with lookup")
+        if request.speculate in MODEL_DRAFTERS and request.speculate != self._engine.info.drafter:
+            raise EngineError(NOT_LOADED[request.speculate])
         longest = self._engine._config.max_draft_length
         if request.draft_length is not None and not 1 <= request.draft_length <= longest:
             raise EngineError(f"the draft length must be between 1 and {longest}, not {request.draft_length}")
@@ -288,7 +295,7 @@ class Reply:
         now = time.perf_counter()
         costs = self._engine._costs
         costs.learn_pass(before, 1 + len(draft.tokens), verify_s, now)
-        if proposal.drafter == "draft":
+        if proposal.drafter in MODEL_DRAFTERS:
             costs.learn_draft(before, proposal.behind, draft.passes, draft_s)
         if strategy.listens and emitted:
             strategy.heard(top_probability(rows[len(emitted) - 1]))

@@ -221,4 +221,5 @@ def _info(
         load_s=load_s,
         notices=notices,
         fim_texts=model.fim_texts,
+        drafter=config.drafter if draft else None,
     )

@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-Speculate = Literal["auto", "off", "lookup", "draft"]
+from localspec.engine.events import ModelDrafterName
+
+Speculate = Literal["auto", "off", "lookup", ModelDrafterName]
+"""Who drafts: whoever pays, nobody, or the one that is named."""
 FlashAttention = Literal["auto", "on", "off"]
 Verify = Literal["rejection", "block", "coupled"]
 """The rules of `verify.py`, `verify_block.py` and `coupled.py`; all keep the target's law exactly."""
@@ -17,13 +20,15 @@ MAX_DRAFT_LENGTH = 64
 class EngineConfig:
     """What the engine loads, and how. `None` means: choose for this machine.
 
-    Paths are of local files; the engine never downloads. `context` is in tokens and holds for target and draft alike.
+    Paths are of local files; the engine never downloads. `drafter` says what the file `draft` is, or that the target's
+    own heads draft (`mtp`, without a file). `context` is in tokens and holds for target and draft alike.
     `max_draft_length` sizes the verify pass and the rollback window. `cache_dir` keeps verdicts about this model here
     (None: nothing is kept). `extra_bufts` off gives up the repacked kernels (see `client.py`).
     """
 
     target: str
     draft: str | None = None
+    drafter: ModelDrafterName = "draft"
     context: int | None = None
     threads: int | None = None
     gpu_layers: int | None = None
@@ -43,7 +48,7 @@ class EngineInfo:
 
     `rollback` is in words ("unlimited", "the last pass, 32 tokens", "window 512", "none: ..."). `special_tokens` maps
     role ("bos", "eos") to text. `fim_texts` has the spellings of those `fim_tokens` that trusted text can spell.
-    `notices` are sentences for the person.
+    `notices` are sentences for the person. `drafter` is the model drafter that was loaded.
     """
 
     target: str
@@ -65,6 +70,7 @@ class EngineInfo:
     load_s: float
     notices: tuple[str, ...] = ()
     fim_texts: dict[str, str] = field(default_factory=dict)
+    drafter: ModelDrafterName | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from localspec.engine.acceptance import DraftAcceptance, LookupAcceptance
 from localspec.engine.controller import Choice, Controller, Drawing, Offer
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
-from localspec.engine.events import DrafterName
+from localspec.engine.events import MODEL_DRAFTERS, DrafterName, ModelDrafterName
 from localspec.engine.requests import Speculate
+from localspec.engine.rules import may_draw
 
 if TYPE_CHECKING:
     from localspec.engine.drafters.grammar import GrammarDrafter
@@ -33,7 +34,10 @@ class Pricing(Protocol):
 
 
 class Model(Protocol):
-    """A draft model as a strategy sees it; `drafters/model.py` has the real one."""
+    """A model drafter as a strategy sees it; `drafters/model.py` has a real one."""
+
+    @property
+    def name(self) -> ModelDrafterName: ...
 
     def begin(self, tokens: Sequence[int]) -> None: ...
 
@@ -77,7 +81,7 @@ PLAIN = Proposal("none", NOTHING)
 class Strategy:
     """One answer's drafting. `fixed` is a draft length for every cycle; None lets the controller choose.
 
-    In mode `draft` every cycle drafts: who names the draft model wants to see it at work. `auto` and `lookup` draft
+    In a model drafter's own mode every cycle drafts: who names it wants to see it at work. `auto` and `lookup` draft
     when it pays. `forecast` is the most tokens the answer may have; `forced` drafts what a grammar forces, and bounds
     what lookup does.
     """
@@ -96,10 +100,10 @@ class Strategy:
         self.costs = costs
         self._fixed = fixed
         self._lookup = lookup if mode in ("auto", "lookup") else None
-        self._model = model if mode in ("auto", "draft") else None
+        self._model = model if model is not None and may_draw(mode, model.name) else None
         self._forced = forced if mode != "off" else None
         self._lazy_model = mode == "auto"
-        self._insist = mode == "draft"
+        self._insist = mode in MODEL_DRAFTERS
         self._experience = experience or Experience()
         self._experience.lookup.begin(bounded=forced is not None)
         self._experience.draft.begin()
@@ -146,7 +150,7 @@ class Strategy:
             behind = self._model.behind(history)
             draft = self._model.draft(history, length)
             if draft.tokens:
-                return Proposal("draft", draft, behind=behind)
+                return Proposal(self._model.name, draft, behind=behind)
         return PLAIN
 
     def _choose(self, history: Sequence[int], limit: int, found: Draft) -> Proposal:
@@ -165,7 +169,7 @@ class Strategy:
             # A text that nothing is known of yet is no reason to read it all.
             if self._insist or start < CHEAP or seen.draft.informed:
                 rates = [seen.draft.looking] * limit
-                offers.append(Offer("draft", rates, self.costs.draft_token(context), start))
+                offers.append(Offer(self._model.name, rates, self.costs.draft_token(context), start))
 
         known: dict[int, float] = {}
 
@@ -191,23 +195,24 @@ class Strategy:
         draft = self._model.draft(history, limit, drawing, seen.draft.of)
         # What bringing it in step took was weighed against the whole answer, not against this cycle.
         spent = cost(1 + len(draft.tokens)) + max(1, len(draft.tokens), draft.passes) * offer.token_cost
-        return Proposal("draft" if draft.tokens else "none", draft, found, choice, behind, spent)
+        return Proposal(self._model.name if draft.tokens else "none", draft, found, choice, behind, spent)
 
     def learn(self, proposal: Proposal, judged: int, accepted: int, emitted: Sequence[int]) -> None:
         """The target judged the proposal; `emitted` tokens left the cycle."""
         seen = self._experience
         if proposal.drafter == "grammar" and self._forced is not None:
             self._forced.learn(judged, accepted)
-        if proposal.drafter == "draft":
+        if proposal.drafter in MODEL_DRAFTERS:
             for number, top in enumerate(proposal.draft.tops[:judged]):
                 seen.draft.learn(top, number < accepted)
         for token, place, said in zip(proposal.found.tokens, proposal.found.places, emitted, strict=False):
             seen.lookup.learn(place, token == said)
             if token != said:
                 break
-        asked: DrafterName | None = (
-            None if proposal.spent == 1.0 else "draft" if proposal.drafter == "none" else proposal.drafter
-        )
+        asked: DrafterName | None = None
+        if proposal.spent != 1.0:
+            # A model drafter that was asked and drew nothing has cost its passes all the same.
+            asked = self._model.name if proposal.drafter == "none" and self._model is not None else proposal.drafter
         self._controller.learn(asked, len(emitted), proposal.spent)
         if self._lookup is not None:
             self._lookup.accept(emitted)

@@ -68,6 +68,8 @@ def matches(loaded: EngineConfig, wanted: EngineConfig, *, draft_needed: bool = 
         return False
     if wanted.draft is not None and not _same_file(loaded.draft, wanted.draft) and (draft_needed or loaded.draft):
         return False
+    if draft_needed and loaded.drafter != wanted.drafter:
+        return False
     if loaded.max_draft_length < wanted.max_draft_length or loaded.swa_full != wanted.swa_full:
         return False
     if wanted.flash_attn not in ("auto", loaded.flash_attn):

@@ -16,7 +16,7 @@ from localspec.engine.requests import EngineInfo, Request
 from tests.bench.answers import CHAT, EDIT_A, EDIT_B, Timed, prompting, stats
 from tests.fake_engine import INFO
 
-PAIR = replace(INFO, draft="draft.gguf")
+PAIR = replace(INFO, draft="draft.gguf", drafter="draft")
 
 
 @pytest.fixture(autouse=True)

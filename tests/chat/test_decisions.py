@@ -58,5 +58,5 @@ def test_a_place_is_named_from_where_the_person_stands(tmp_path: Path, monkeypat
 
 def test_a_draft_model_that_drew_nothing_is_told_apart_from_one_that_was_not_asked() -> None:
     looked = replace(PLAIN, expected=2.0, gain=1.2, read=2, passes=1)
-    assert reason(looked) == "The draft model was asked, but was not sure of any token; it had promised 1.20x plain."
+    assert reason(looked) == "A draft was begun, but no token of it was sure enough; it had promised 1.20x plain."
     assert reason(replace(looked, passes=0)).startswith("A plain pass this time")

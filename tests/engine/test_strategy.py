@@ -12,7 +12,8 @@ from localspec.engine.costs import IN_STEP, Costs
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.engine import Engine
-from localspec.engine.requests import EngineConfig, SamplerSettings
+from localspec.engine.events import MODEL_DRAFTERS, ModelDrafterName
+from localspec.engine.requests import EngineConfig, SamplerSettings, Speculate
 from localspec.engine.strategy import Experience, Strategy
 from tests.engine.answers import ask
 
@@ -40,9 +41,10 @@ class Known:
 
 
 class Scripted:
-    """A draft model that guesses `guesses`, sure of each by `tops`."""
+    """A model drafter that guesses `guesses`, sure of each by `tops`."""
 
-    def __init__(self, guesses: Sequence[int], tops: Sequence[float]) -> None:
+    def __init__(self, guesses: Sequence[int], tops: Sequence[float], name: ModelDrafterName = "draft") -> None:
+        self.name = name
         self.guesses, self.tops = guesses, tops
         self.asked = 0
         self.read: Sequence[int] = ()
@@ -150,6 +152,29 @@ def test_a_draft_model_that_is_unsure_stops() -> None:
     proposal = strategy.propose(TEXT, 8, 0.0)
     assert (proposal.drafter, list(proposal.draft.tokens)) == ("draft", [0, 1, 2])
     assert model.read == TEXT, "a person who names the draft model has it read at once"
+
+
+@pytest.mark.parametrize("name", MODEL_DRAFTERS)
+def test_a_model_drafter_drafts_under_its_own_name_only(name: ModelDrafterName) -> None:
+    """In its mode, at a fixed length and in auto, never when another one is named; its cycles teach the controller."""
+
+    def proposed(mode: Speculate, fixed: int | None = None) -> Strategy:
+        return begun(Strategy(mode, fixed, Known(draft=0.3), Lookup(), Scripted(range(8), [0.99] * 8, name)), [1, 2, 3])
+
+    for fixed in (None, 4):
+        assert proposed(name, fixed).propose([1, 2, 3], 8, 0.0).drafter == name
+        for other in set(MODEL_DRAFTERS) - {name}:
+            assert proposed(other, fixed).propose([1, 2, 3], 8, 0.0).drafter == "none"
+    strategy = proposed("auto")
+    for _ in range(int(ENOUGH_CONFIDENCE) + 8):
+        strategy.heard(0.995)
+    proposal = strategy.propose([1, 2, 3], 8, 0.0)
+    assert proposal.drafter == name
+    before = strategy._experience.draft.rate
+    for turn in range(20):
+        strategy.learn(proposal, 1, 0, [1000 + turn])
+    assert strategy._experience.draft.rate < before
+    assert strategy.propose([1, 2, 3], 8, 0.0).drafter == "none", "what never stands is given up"
 
 
 def test_an_empty_draft_is_a_plain_cycle_that_cost_its_look() -> None:

@@ -1,4 +1,5 @@
-"""A draft model: a smaller model of the same vocabulary guesses, its own context kept in step with the target's."""
+"""A draft model, or a draft made of the target's own layers: a smaller model of the same vocabulary guesses, its own
+context kept in step with the target's."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from localspec.engine.context import Context
 from localspec.engine.controller import Drawing
 from localspec.engine.distribution import Distribution, Uniform, top_probability
 from localspec.engine.drafters.base import Draft
-from localspec.engine.events import DrafterName
+from localspec.engine.events import ModelDrafterName
 from localspec.engine.noise import Noise
 from localspec.engine.sampling import Allowed, NothingAllowed, Sampler
 
@@ -21,16 +22,17 @@ Sure = Callable[[float], float]
 
 
 class ModelDrafter:
-    """Drafts with `context` for a target of `target_vocab` tokens.
+    """Drafts with `context` for a target of `target_vocab` tokens, under the name of what it is.
 
     Set `sampler`, `rng` and `grammar`, which bounds what is drawn, before each answer; and `noise`, with which it is
     drawn instead of `rng` when the target hears the same (`coupled.py`). A draft ends at an end token,
     and where its `Drawing` says so: before a draw, never after it. Nothing drawn is ever taken back.
     """
 
-    name: DrafterName = "draft"
-
-    def __init__(self, context: Context, target_vocab: int, sampler: Sampler, rng: Uniform) -> None:
+    def __init__(
+        self, context: Context, target_vocab: int, sampler: Sampler, rng: Uniform, name: ModelDrafterName = "draft"
+    ) -> None:
+        self.name: ModelDrafterName = name
         self.context = context
         self.sampler, self.rng = sampler, rng
         self.grammar: Grammar | None = None

@@ -9,7 +9,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from localspec.chat.decisions import reason
-from localspec.chat.looks import MISSING, number, share
+from localspec.chat.looks import DRAFTER_NAMES, MISSING, number, share
 from localspec.chat.session import Live, Session, Use
 from localspec.engine.events import Kind
 
@@ -89,12 +89,10 @@ def runs(session: Session, width: int) -> list[Content]:
 
 def drafters(session: Session) -> list[Content]:
     """One line a drafter: proposed, accepted, time spent."""
-    names = {"draft": "draft model", "self": "self-draft"}
     lines = [Content.styled("            proposed kept   time", "$text-muted")]
     for name, figures in sorted(session.drafters.items()):
         kept = share(figures.accepted / figures.proposed if figures.proposed else None)
-        shown = names.get(name, name)
-        lines.append(Content(f"{shown:<11}{figures.proposed:>9,} {kept:>4} {figures.draft_s:>5.1f} s"))
+        lines.append(Content(f"{DRAFTER_NAMES[name]:<11}{figures.proposed:>9,} {kept:>4} {figures.draft_s:>5.1f} s"))
     if not session.drafters:
         lines.append(Content.styled(f"nothing drafted yet {MISSING}", "$text-muted"))
     return lines

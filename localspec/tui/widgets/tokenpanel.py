@@ -3,18 +3,10 @@
 from textual.content import Content
 from textual.widgets import Static
 
-from localspec.chat.looks import look_of, place
+from localspec.chat.looks import DRAFTER_NAMES, look_of, place
 from localspec.chat.turns import Turn, cycle_of
 from localspec.chat.visible import visible
 from localspec.tui.looks import STYLES
-
-DRAFTERS = {
-    "lookup": "prompt lookup",
-    "draft": "draft model",
-    "mtp": "MTP head",
-    "self": "self-draft",
-    "grammar": "forced by the grammar",
-}
 
 
 def describe(turn: Turn, token: int) -> Content:
@@ -39,7 +31,7 @@ def describe(turn: Turn, token: int) -> Content:
     match = f", after a match of {cycle.match_length}" if cycle.match_length else ""
     lines.append(
         Content(
-            f"cycle {cycle.cycle}: {DRAFTERS.get(cycle.drafter, cycle.drafter)}, draft length {cycle.proposed}, "
+            f"cycle {cycle.cycle}: {DRAFTER_NAMES[cycle.drafter]}, draft length {cycle.proposed}, "
             f"judged {cycle.judged}, kept {cycle.accepted}, {cycle.draft_ms + cycle.verify_ms:.0f} ms{match}"
         )
     )
