@@ -188,19 +188,31 @@ class EngineClient:
 
         Raises `Busy` while an answer is being made, `EngineError` when nothing can be measured, and `EngineDied`.
         """
+        reply = self._measured(lambda number: wire.Calibrate(number, seconds), on_progress)
+        assert isinstance(reply, wire.Priced)
+        return reply.report
+
+    def measure(self, job: wire.Job, on_progress: LoadProgress | None = None) -> wire.Found:
+        """Does a job that takes a while, reporting the fraction done; `cancel` ends it with what there is.
+
+        Raises as `calibrate` does.
+        """
+        reply = self._measured(lambda number: wire.Measure(number, job), on_progress)
+        assert isinstance(reply, wire.Measured)
+        return reply.found
+
+    def _measured(self, message: Callable[[int], wire.ToChild], on_progress: LoadProgress | None) -> wire.FromChild:
         with self._lock:
             self._refuse_if_answering()
-            child, call = self._ask(lambda number: wire.Calibrate(number, seconds))
+            child, call = self._ask(message)
             self._call = call
-        while True:
-            reply = self._reply(child, call, "while measuring")
-            if isinstance(reply, wire.Priced):
-                return reply.report
-            if on_progress is not None and isinstance(reply, wire.Progress):
+        while isinstance(reply := self._reply(child, call, "while measuring"), wire.Progress):
+            if on_progress is not None:
                 on_progress(reply.fraction)
+        return reply
 
     def cancel(self) -> None:
-        """Ends the answer being made (its last event is then a `Finished` with reason `cancelled`), the calibration, or
+        """Ends the answer being made (its last event is then a `Finished` with reason `cancelled`), the measuring, or
         the load.
 
         Returns at once and takes no lock, so that a signal handler may call it.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from localspec.engine import state, thorough
+from localspec.engine import comparing, state, thorough
 from localspec.engine.agreement import Agreements
 from localspec.engine.calibrate import Calibration
 from localspec.engine.costs import CostReport
@@ -17,6 +17,7 @@ from localspec.engine.llama import AbortFlag
 from localspec.engine.load import load
 from localspec.engine.prompt import PromptEncoder
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.engine.rule_report import RuleJob, RuleRates
 from localspec.engine.sampling import Sampler
 from localspec.engine.strategy import Experience
 
@@ -91,6 +92,11 @@ class Engine:
         """Measure costs thoroughly, for about `seconds`; `cancel` ends it with what there is. Raises `EngineError`."""
         self._abort.is_set = False
         return thorough.calibrate(self._config, self._loaded, self._calibration, self._abort, seconds, progress)
+
+    def measure(self, job: RuleJob, progress: Callable[[float], None]) -> RuleRates:
+        """Compare the verification rules on one text; `cancel` ends it with what there is. Raises `EngineError`."""
+        self._abort.is_set = False
+        return comparing.compare(self, job, progress)
 
     def keep(self) -> None:
         """Write down what was learnt of costs."""

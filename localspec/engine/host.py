@@ -30,9 +30,10 @@ LoadProgress = Callable[[float], None]
 class EngineLike(Protocol):
     """What the host needs of an engine. `cancel` may be called from any thread; the rest stays on the main thread.
 
-    `generate`, `calibrate` and `idle` forget an earlier cancel when they begin; `generate` yields its first event, and
-    `calibrate` tells its first progress, before it decodes anything. `idle` does something useful until `waiting` is
-    true or it is cancelled, and looks at `waiting` after it forgot. `keep` writes down what was learnt.
+    `generate`, `calibrate`, `measure` and `idle` forget an earlier cancel when they begin; `generate` yields its first
+    event, and the measuring ones tell their first progress, before anything is decoded. `idle` does something useful
+    until `waiting` is true or it is cancelled, and looks at `waiting` after it forgot. `keep` writes down what was
+    learnt.
     """
 
     @property
@@ -45,6 +46,7 @@ class EngineLike(Protocol):
     def restore(self, path: str) -> int: ...
     def costs(self) -> CostReport: ...
     def calibrate(self, seconds: float, progress: LoadProgress) -> CostReport: ...
+    def measure(self, job: wire.Job, progress: LoadProgress) -> wire.Found: ...
     def idle(self, waiting: Callable[[], bool]) -> None: ...
     def keep(self) -> None: ...
 
@@ -91,8 +93,8 @@ class Host:
                     self._count(message)
                 case wire.Save() | wire.Restore():
                     self._keep(message)
-                case wire.Calibrate():
-                    self._calibrate(message)
+                case wire.Calibrate() | wire.Measure():
+                    self._measure(message)
                 case wire.Costs():
                     self._tell_costs(message)
                 case wire.Shutdown():
@@ -144,7 +146,7 @@ class Host:
                         self._put(message)
                     case wire.Load() | wire.Generate() | wire.Count() | wire.Save() | wire.Restore():
                         self._put(message)
-                    case wire.Calibrate() | wire.Costs():
+                    case wire.Calibrate() | wire.Measure() | wire.Costs():
                         self._put(message)
                     case _:
                         raise wire.WireError(f"a {type(message).__name__} is not for the engine")
@@ -246,7 +248,7 @@ class Host:
         except Exception as error:
             self._fail(message.number, error)
 
-    def _calibrate(self, message: wire.Calibrate) -> None:
+    def _measure(self, message: wire.Calibrate | wire.Measure) -> None:
         assert self._engine is not None
         engine, number = self._engine, message.number
 
@@ -258,7 +260,10 @@ class Host:
         with self._lock:
             self._running = True
         try:
-            self._send(wire.Priced(number, engine.calibrate(message.seconds, progress)))
+            if isinstance(message, wire.Calibrate):
+                self._send(wire.Priced(number, engine.calibrate(message.seconds, progress)))
+            else:
+                self._send(wire.Measured(number, engine.measure(message.job, progress)))
         except Exception as error:
             self._fail(number, error)
         finally:

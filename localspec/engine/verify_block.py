@@ -34,17 +34,17 @@ def block(
         if draft_prob <= 0.0:
             raise ValueError(f"draft token {token} at place {i} has probability 0 in its own draft distribution")
         rows.append(target_probs(i))
-        weights.append(min(1.0, weights[i] * rows[i].prob(token) / draft_prob))
+        weights.append(weigh(weights[i], rows[i].prob(token), draft_prob))
         if weights[-1] == 0.0:
             break
     last = len(draft)
     # Uniforms are independent, so the largest i is found from the end, with no uniform for those before it.
     for i in range(len(weights) - 1, 0, -1):
         if i == last:
-            stands = weights[i]
+            chance = weights[i]
         else:
-            stands = _stands(weights[i], rows[i].surplus(draft_probs[i], weights[i])) if weights[i] > 0.0 else 0.0
-        if rng.random() < stands:
+            chance = stands(weights[i], rows[i].surplus(draft_probs[i], weights[i])) if weights[i] > 0.0 else 0.0
+        if rng.random() < chance:
             break
     else:
         i = 0
@@ -54,6 +54,12 @@ def block(
     return Verdict(i, (rows[i].excess(draft_probs[i], weights[i]) or rows[i]).sample(rng))
 
 
-def _stands(weight: float, surplus: float) -> float:
+def weigh(before: float, target_prob: float, draft_prob: float) -> float:
+    """w_i, from w_(i-1) and what both give to draft token i."""
+    return min(1.0, before * target_prob / draft_prob)
+
+
+def stands(weight: float, surplus: float) -> float:
+    """h_i for i < K, from w_i and Z_i."""
     left = surplus + 1.0 - weight
     return surplus / left if left > 0.0 else 1.0

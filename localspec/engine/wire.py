@@ -14,6 +14,7 @@ from localspec.engine import errors
 from localspec.engine.cost_report import CostReport
 from localspec.engine.events import Event
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.engine.rule_report import RuleJob, RuleRates
 
 _LENGTH = struct.Struct("<Q")
 
@@ -70,6 +71,21 @@ class Calibrate:
     seconds: float
 
 
+Job = RuleJob
+"""What takes a while, tells its progress and can be cancelled."""
+
+Found = RuleRates
+"""What jobs find."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Do `job`; a `Cancel` ends it with what there is."""
+
+    number: int
+    job: Job
+
+
 @dataclass(frozen=True, slots=True)
 class Costs:
     """Tell what is known of the cost of passes."""
@@ -79,7 +95,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Ends answer or calibration `number`, and every earlier one that still runs or waits."""
+    """Ends answer, calibration or job `number`, and every earlier one that still runs or waits."""
 
     number: int
 
@@ -89,12 +105,12 @@ class Shutdown:
     """End what runs, as by a cancel, and exit."""
 
 
-ToChild = Load | Generate | Count | Save | Restore | Calibrate | Costs | Cancel | Shutdown
+ToChild = Load | Generate | Count | Save | Restore | Calibrate | Measure | Costs | Cancel | Shutdown
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`fraction` (0 to 1) of the load or the calibration is done."""
+    """`fraction` (0 to 1) of the load, the calibration or the job is done."""
 
     number: int
     fraction: float
@@ -144,6 +160,14 @@ class Priced:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What a job found."""
+
+    number: int
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The answer `number` is over; nothing more comes for it."""
 
@@ -160,7 +184,7 @@ class Failed:
     message: str
 
 
-FromChild = Progress | Loaded | Emitted | Counted | Saved | Restored | Priced | Done | Failed
+FromChild = Progress | Loaded | Emitted | Counted | Saved | Restored | Priced | Measured | Done | Failed
 
 
 def pack(message: ToChild | FromChild) -> bytes:

@@ -2,11 +2,14 @@
 
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 from localspec.engine.client import EngineClient
 from localspec.engine.errors import Busy, EngineError
+from localspec.engine.requests import SamplerSettings
+from localspec.engine.rule_report import RuleJob, RuleRates
 from tests.engine.engine_clients import DEADLINE_S, ask, fake_client, text_of, wait_until
 from tests.engine.test_host import host, load
 
@@ -83,6 +86,25 @@ def test_a_calibration_that_cannot_be_made_says_why() -> None:
     with fake_client() as client:
         with pytest.raises(EngineError, match="nothing to measure"):
             client.calibrate(-1)
+        assert text_of(list(client.generate(ask("hello")))) == "hello"
+
+
+def test_a_job_tells_its_progress_and_a_cancel_ends_it_with_what_there_is() -> None:
+    job = RuleJob(ask("hello").prompt, SamplerSettings(), 8, 1, 3, seed=1)
+    with fake_client() as client:
+        fractions: list[float] = []
+
+        def told(fraction: float) -> None:
+            fractions.append(fraction)
+            if fraction == 0.5:
+                with pytest.raises(Busy):
+                    client.measure(job)
+                client.cancel()
+
+        assert client.measure(job, told) == RuleRates(False)
+        assert fractions == [0.0, 0.5]
+        with pytest.raises(EngineError, match="nothing to measure"):
+            client.measure(replace(job, prompt=()))
         assert text_of(list(client.generate(ask("hello")))) == "hello"
 
 

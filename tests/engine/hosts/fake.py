@@ -13,6 +13,7 @@ from localspec.engine.cost_report import CostReport
 from localspec.engine.errors import DecodeError, EngineError, LoadError, PromptTooLong
 from localspec.engine.events import Event, Finished, Prefill, Reason, Started, Stats, Token
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.engine.rule_report import RuleJob, RuleRates
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else "plain"
 
@@ -175,6 +176,15 @@ class FakeEngine:
         progress(0.5)
         cancelled = self._stop.wait(30)
         return report(3.0 if cancelled else 9.0)
+
+    def measure(self, job: RuleJob, progress: Callable[[float], None]) -> RuleRates:
+        """Half a job, and the other half only when it is cancelled."""
+        self._stop.clear()
+        progress(0.0)
+        if not job.prompt:
+            raise EngineError("There is nothing to measure.")
+        progress(0.5)
+        return RuleRates(not self._stop.wait(30))
 
     def idle(self, waiting: Callable[[], bool]) -> None:
         """In mode `idles` it has work for ever, and says on the log when it begins and when it was called away."""
