@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
-from localspec.engine import crash, wire
+from localspec.engine import crash, waiting, wire
 from localspec.engine.logfile import EngineLog, read_tail
 
 _EXIT_S = 2.0
@@ -45,10 +45,9 @@ class Call:
 
 
 def native_environment() -> dict[str, str]:
-    """Spinning OpenMP threads make a busy machine hundreds of times slower, and a failed native assertion would start a
-    debugger; both are read when the library loads."""
+    """How threads wait, and that a failed native assertion starts no debugger: both are read when the library loads."""
     environment = dict(os.environ)
-    environment.setdefault("OMP_WAIT_POLICY", "passive")
+    waiting.choose(environment)
     environment["GGML_NO_BACKTRACE"] = "1"
     return environment
 

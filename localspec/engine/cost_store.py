@@ -5,6 +5,7 @@ Losing one costs a measurement. A file that is damaged, or holds numbers that ca
 
 import contextlib
 import hashlib
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from localspec.engine.costs import Rows
 from localspec.engine.llama import gpus
 from localspec.engine.memo import Memo
 from localspec.engine.requests import EngineConfig, FlashAttention
+from localspec.engine.waiting import SPIN_COUNT, WAIT_POLICY
 
 FOLDER = "costs"
 FLASH_FILE = "flash.json"
@@ -48,9 +50,11 @@ def flash_key(config: EngineConfig, threads: int, layers: int) -> str:
 
 @cache
 def _machine(*, on_gpu: bool) -> tuple[str, ...]:
-    """Processor, the number of its cores, graphics processors when they compute, and the build of the library."""
+    """Processor, the number of its cores, graphics processors when they compute, the build of the library, and how its
+    threads wait: waking them is a large part of a plain pass, and none of what a wide one costs more."""
     devices = [device.description for device in gpus()] if on_gpu else []
-    return quirks.cpu_key(), str(psutil.cpu_count()), *devices, quirks.library_key()
+    waits = os.environ.get(SPIN_COUNT) or os.environ.get(WAIT_POLICY) or ""
+    return quirks.cpu_key(), str(psutil.cpu_count()), *devices, quirks.library_key(), waits
 
 
 class CostStore:

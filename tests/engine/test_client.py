@@ -54,6 +54,7 @@ def test_progress_and_facts_of_the_load() -> None:
 
 def test_the_child_gets_the_variables_that_must_be_set_before_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     with fake_client() as client:
         assert client.info is not None
         assert client.info.library.startswith("omp=passive backtrace=1")

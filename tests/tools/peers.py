@@ -22,6 +22,11 @@ from pathlib import Path
 
 import httpx2
 
+from localspec.engine import waiting
+from localspec.engine.waiting import SPIN_COUNT, WAIT_POLICY
+
+OURS = "ours"
+
 READY_S = 300.0
 """A target of several GB on a slow disk, and servers that load at the same time."""
 
@@ -87,9 +92,14 @@ def free_port() -> int:
 
 
 def environment(wait_policy: str) -> dict[str, str]:
-    """How OpenMP's threads wait. Spinning ones (active, the library's default) lose a hundredfold when anything else
-    wants the processor; our engine's are passive."""
-    return {**os.environ, "OMP_WAIT_POLICY": wait_policy}
+    """How OpenMP's threads wait: as our engine's do, or as said; spinning ones (active, the library's default) lose a
+    hundredfold when anything else wants the processor."""
+    chosen = {name: value for name, value in os.environ.items() if name not in (WAIT_POLICY, SPIN_COUNT)}
+    if wait_policy == OURS:
+        waiting.choose(chosen)
+    else:
+        chosen[WAIT_POLICY] = wait_policy
+    return chosen
 
 
 def start(command: Sequence[str], log: Path, wait_policy: str) -> subprocess.Popen[bytes]:
@@ -143,7 +153,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--flash-attn", choices=("on", "off", "auto"), default="off", help="as our engine's on a CPU")
-    parser.add_argument("--wait-policy", choices=("passive", "active"), default="passive", help="of OpenMP's threads")
+    parser.add_argument("--wait-policy", choices=(OURS, "passive", "active"), default=OURS, help="of OpenMP's threads")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", default=",".join(SETTINGS), help="settings, between commas  [%(default)s]")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and start nothing")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from localspec.engine import waiting
 from tests.tiny import vocabulary, write_llama
 from tests.tools import peers
 
@@ -53,10 +54,13 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) 
         peers.main(["--server", str(server), "--target", "t", "--only", "plain"])
 
 
-def test_the_threads_wait_as_our_engines_do(tmp_path: Path) -> None:
+def test_the_threads_wait_as_our_engines_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checked on what a server is really started with."""
-    server = program(tmp_path / "llama-server", 'echo "policy=$OMP_WAIT_POLICY"')
-    for options, wanted in (((), "policy=passive"), (("--wait-policy", "active"), "policy=active")):
+    monkeypatch.setattr(waiting, "crowded", lambda: False)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "5")
+    server = program(tmp_path / "llama-server", 'echo "policy=$OMP_WAIT_POLICY,$GOMP_SPINCOUNT."')
+    chosen = ((), f"policy=passive,{waiting.ALONE}."), (("--wait-policy", "active"), "policy=active,.")
+    for options, wanted in chosen:
         with pytest.raises(SystemExit, match=wanted):
             peers.main(["--server", str(server), "--target", "t", "--only", "plain", *options])
 
