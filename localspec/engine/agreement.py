@@ -74,7 +74,8 @@ class Agreements:
 def measured(context: Context, chunk: int, seconds: float = SECONDS) -> Agreement:
     """Try the widths; `chunk` is the tokens of a pass that reads a prompt. Clears the context, before and after.
 
-    A context that cannot be cut back anywhere is not tried: its passes are shaped by its rollbacks too.
+    A context that cannot be cut back anywhere is not tried: its passes are shaped by its rollbacks too. An encoder
+    reads a text in the same pass whenever it does.
     """
     widest = min(WIDEST, context.options.outputs, context.options.batch)
     if context.depth.kind != "unlimited" or context.size < SHORT + 2 * widest or widest < 2:
@@ -89,6 +90,9 @@ def measured(context: Context, chunk: int, seconds: float = SECONDS) -> Agreemen
         if widths < 2:
             return Agreement()
         context.clear()
+        if context.encodes:
+            context.decode(_tokens(context, 0, start - widest), 0)
+            return Agreement(_agreeing(context, start - widest, widths, deadline), True)
         rows = _read(context, start, chunk, widest, deadline)
         if rows is None:
             return Agreement()

@@ -140,7 +140,11 @@ def measure_draft(draft: Context, costs: Costs, stop: Stop) -> bool:
 
 
 def read_up_to(context: Context, length: int, stop: Stop, chunk: int = 32) -> bool:
-    """Fill the context up to `length` tokens, or as far as `stop` allows; returns whether it is that long."""
+    """Fill the context up to `length` tokens, or as far as `stop` allows; returns whether it is that long. Where an
+    encoder reads the text, it is all text: answers are short beside it, and each pass attends to it."""
+    if context.encodes and len(context.tokens) < length and not stop():
+        context.clear()
+        context.decode(ordinary(context.model, 0, length), 0)
     while len(context.tokens) < length and not stop():
         held = len(context.tokens)
         context.decode(ordinary(context.model, held, min(chunk, length - held, context.options.batch)), 0)

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -63,9 +63,12 @@ class ContextOptions:
 class Context:
     """A KV cache and the record of what it holds: `tokens`, position by position.
 
-    `busy_s` adds up the seconds spent decoding, to the end of the work on a GPU.
-    Raises `LoadError` when it cannot be made (memory, options).
+    `busy_s` adds up the seconds spent decoding, to the end of the work on a GPU. `text` is what an encoder read
+    (`encoder_context.py`), nothing here. Raises `LoadError` when it cannot be made (memory, options).
     """
+
+    encodes = False
+    text: Sequence[int] = ()
 
     def __init__(self, model: Model, options: ContextOptions, abort: AbortFlag | None = None) -> None:
         self.model, self.options = model, options
@@ -122,29 +125,43 @@ class Context:
         Shape (rows, vocab_size), float32: a view of native memory that the next decode overwrites. Raises `Aborted`,
         or `DecodeError` when the library refuses; in both cases the context holds what it held before, or nothing.
         """
-        count, start = len(tokens), len(self.tokens)
+        count = len(tokens)
         if not 0 < count <= self.options.batch or rows > min(count, self.options.outputs) or count > self.room:
             raise DecodeError(f"{count} tokens, {rows} rows do not fit (batch {self.options.batch}, room {self.room})")
+        self._pass(native.llama_decode, tokens, self._place(len(self.tokens)), rows)
+        self.tokens.extend(tokens)
+        self._last_pass = count
+        return self._logits(rows)
+
+    def _place(self, index: int) -> int:
+        """The position that the cache gives to the record's token `index`."""
+        return index
+
+    def _pass(self, call: Callable[[Any, Any], int], tokens: Sequence[int], start: int, rows: int) -> None:
+        """Run `call` on `tokens` at position `start`, wanting the last `rows`; on a failure the context is what its
+        record says, or empty, and `Aborted` or `DecodeError` is raised."""
+        count = len(tokens)
         self._batch.n_tokens = count
         self._token[:count] = tokens
         self._pos[:count] = range(start, start + count)
         self._wanted[:count] = 0
         self._wanted[count - rows : count] = 1
         begun = time.perf_counter()
-        status = native.llama_decode(self._ctx, self._batch)
+        status = call(self._ctx, self._batch)
         native.llama_synchronize(self._ctx)
         self.busy_s += time.perf_counter() - begun
         if status != 0:
             # A recurrent state that saw part of the batch cannot be trusted after a cut.
             if self.depth.kind in ("unlimited", "window"):
-                self._cut_native(start)
+                self._cut_native(len(self.tokens))
             else:
                 self.clear()
             if status == 2:
                 raise Aborted("cancelled")
             raise DecodeError(f"llama.cpp could not decode {count} tokens at position {start} (status {status})")
-        self.tokens.extend(tokens)
-        self._last_pass = count
+
+    def _logits(self, rows: int) -> NDArray[np.float32]:
+        """The rows that the last pass was asked for."""
         if rows == 0:
             return np.empty((0, self.model.vocab_size), np.float32)
         return np.ctypeslib.as_array(native.llama_get_logits(self._ctx), shape=(rows, self.model.vocab_size))
@@ -177,7 +194,7 @@ class Context:
 
     def _cut_native(self, keep: int) -> None:
         """Remove from `keep` on; clears when the library says no or its oldest position shows the answer is wrong."""
-        done = keep > 0 and native.llama_memory_seq_rm(self._memory, SEQUENCE, keep, -1)
+        done = keep > 0 and native.llama_memory_seq_rm(self._memory, SEQUENCE, self._place(keep), -1)
         if done and self.depth.kind == "window":
             oldest = native.llama_memory_seq_pos_min(self._memory, SEQUENCE)
             # -1 says that the window's cells hold nothing at all any more.
@@ -213,3 +230,12 @@ class Context:
             native.llama_batch_free(self._batch)
             native.llama_free(self._ctx)
             self._ctx = None
+
+
+def stretches(start: int, end: int, longest: int, text: int = 0) -> Iterator[tuple[int, int]]:
+    """Where to cut the tokens from `start` to `end` of a sequence into passes of at most `longest`; an encoder reads
+    the first `text` in one, however many they are."""
+    if start < text:
+        yield start, text
+    for at in range(max(start, text), end, longest):
+        yield at, min(at + longest, end)

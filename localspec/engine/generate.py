@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.engine.agreement import Agreement
-from localspec.engine.context import Aborted, Context
+from localspec.engine.context import Aborted, Context, stretches
 from localspec.engine.coupled import coupled
 from localspec.engine.distribution import Distribution, top_probability
 from localspec.engine.drafters.grammar import GrammarDrafter
@@ -69,6 +69,7 @@ class Reply:
         self._model = loaded.target.model
         self._begun = time.perf_counter()
         self._ids = engine._encoder.encode(request.prompt)
+        self._text = len(self._ids) if self._target.encodes else 0
         self._check()
         seed = request.seed if request.seed is not None else secrets.randbits(32)
         drafter = engine._model_drafter
@@ -155,7 +156,7 @@ class Reply:
         if not (repeats or self._sampler.greedy):
             return False
         widest = 1 + (self._request.draft_length or self._longest()) if drafts else 1
-        return self._agreement.holds(widest, self._reusable())
+        return self._agreement.holds(widest, 0 if self._text else self._reusable())
 
     def _longest(self) -> int:
         """The longest draft that is not asked for: where passes agree to the bit, coupled answers keep to them."""
@@ -167,8 +168,11 @@ class Reply:
         """Tokens of the prompt that need not be read again. The last one always is: its logits are wanted.
 
         Where a seed promises a text, and passes that read differ from those that wrote, a short prompt is read anew: it
-        costs one pass, and the text does not depend on what was said before.
+        costs one pass, and the text does not depend on what was said before. What an encoder read is all of the prompt
+        or none of it.
         """
+        if self._text:
+            return self._text - 1 if list(self._target.text) == self._ids else 0
         promised = self._noise is not None and self._request.seed is not None
         if promised and not self._agreement.prompt and len(self._ids) <= PREFILL_CHUNK:
             return 0
@@ -225,9 +229,7 @@ class Reply:
 
     def _chunks(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Where to cut a stretch that is decoded without being judged."""
-        size = min(PREFILL_CHUNK, self._target.options.batch)
-        for at in range(start, end, size):
-            yield at, min(at + size, end)
+        return stretches(start, end, min(PREFILL_CHUNK, self._target.options.batch), self._text)
 
     def _decode(self, tokens: Sequence[int], rows: int) -> Rows:
         if self._engine._abort.is_set:
@@ -370,7 +372,11 @@ class Reply:
             self._tally.token(kind)
             kept = token in self._keep_control
             event = Token(token, "", kind, proposal.drafter if proposal else "none", cycle, now, kept, source)
-            yield from self._release(run, self._stream.push(event, self._model.piece(token, special=kept)))
+            piece = self._model.piece(token, special=kept)
+            if self._text and run.emitted == 1 and self._model.begins_with_blank:
+                # An encoder-decoder model's answer is a text of its own: the blank is the tokenizer's.
+                piece = piece.removeprefix(b" ")
+            yield from self._release(run, self._stream.push(event, piece))
             if self._stream.stopped:
                 run.reason = "stop"
                 return

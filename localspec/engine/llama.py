@@ -1,5 +1,5 @@
-"""llama.cpp's library and models: loading, tokenising, facts. Only this module, `context.py`
-and `parallel.py` call llama_cpp.
+"""llama.cpp's library and models: loading, tokenising, facts. Only this module, `context.py`, `encoder_context.py` and
+`parallel.py` call llama_cpp.
 
 A `Model` is weights and a vocabulary. It belongs to one thread; only `AbortFlag` may be touched from another.
 """
@@ -168,7 +168,14 @@ class Model:
 
     @property
     def has_encoder(self) -> bool:
+        """An encoder reads the text before a decoder writes (T5)."""
         return bool(native.llama_model_has_encoder(self.handle))
+
+    @cached_property
+    def decoder_start(self) -> int | None:
+        """The token an encoder-decoder model's answers start from; the begin token where the file names none."""
+        named = _token_or_none(native.llama_model_decoder_start_token(self.handle))
+        return self.bos if named is None else named
 
     @property
     def mtp_layers(self) -> int:
@@ -214,6 +221,15 @@ class Model:
     @cached_property
     def add_bos(self) -> bool:
         return bool(native.llama_vocab_get_add_bos(self._vocab))
+
+    @cached_property
+    def add_eos(self) -> bool:
+        return bool(native.llama_vocab_get_add_eos(self._vocab))
+
+    @cached_property
+    def begins_with_blank(self) -> bool:
+        """The tokenizer puts a blank in front of a text, so that an answer of whole tokens begins with one."""
+        return self.meta("tokenizer.ggml.add_space_prefix") == "true"
 
     @cached_property
     def fim_tokens(self) -> dict[str, int]:

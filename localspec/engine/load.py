@@ -11,6 +11,7 @@ from pathlib import Path
 from localspec.engine import machine
 from localspec.engine.context import Context, ContextOptions, RollbackDepth
 from localspec.engine.cost_store import CostStore, flash_key
+from localspec.engine.encoder_context import open_context
 from localspec.engine.errors import LoadError
 from localspec.engine.llama import AbortFlag, Device, Model, gpus, start_library
 from localspec.engine.memo import Memo
@@ -22,6 +23,12 @@ RECURRENT_ROLLBACK = 8
 
 MAX_VOCAB_DIFFERENCE = 128
 """Padding rows by which two vocabularies may differ and still be one (llama.cpp's own limit)."""
+
+
+ONE_TEXT = "This model has an encoder: it answers one text, without a chat template and without earlier turns."
+
+RUNNABLE_ENCODERS = frozenset({"t5"})
+"""Architectures whose decoder attends to what their encoder read. Others with an encoder make embeddings or drafts."""
 
 
 @dataclass(slots=True)
@@ -60,11 +67,14 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
                     progress(done + share * fraction)
 
             models.append(Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, progress=report))
-        _check_vocabularies(models)
-        if models[0].has_encoder:
-            raise LoadError(f"{config.target} is an encoder-decoder model, which localspec cannot run yet")
+        for model in models:
+            _check_encoder(model)
+        _check_pair(models)
+        encodes = models[0].has_encoder
+        # A text as long as the model was trained for, and an answer of that length.
+        known = models[0].train_context * (2 if encodes else 1)
         size = config.context or machine.choose_context(
-            models[0].train_context, sum(m.kv_bytes_per_token(config.kv_type) for m in models), machine.free_memory()
+            known, sum(m.kv_bytes_per_token(config.kv_type) for m in models), machine.free_memory()
         )
         threads = config.threads or machine.default_threads()
         faster = CostStore(config.cache_dir).faster_flash(flash_key(config, threads, layers[0]))
@@ -72,7 +82,9 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
         for model in models:
             is_target = model is models[0]
             longest = config.max_draft_length
-            batch = min(config.batch, max(size, longest + 1))
+            widest = max(size, longest + 1)
+            # An encoder reads its text in one pass.
+            batch = widest if encodes else min(config.batch, widest)
             options = ContextOptions(
                 context=size,
                 batch=batch,
@@ -86,7 +98,7 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
                 # makes no batch longer than the context.
                 rollback=max(0, min(longest, RECURRENT_ROLLBACK, min(batch, size) - 2)),
             )
-            context = Context(model, options, abort)
+            context = open_context(model, options, abort)
             contexts.append(context)
             context.depth = _remembered_depth(config, context, on_gpu=any(layers))
     except BaseException:
@@ -103,8 +115,10 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
         draft.close()
         draft.model.close()
         draft = None
-    if models[0].train_context and size > models[0].train_context:
-        notices.append(f"The context of {size} tokens is longer than the {models[0].train_context} this model knows.")
+    if encodes:
+        notices.append(ONE_TEXT)
+    if known and size > known:
+        notices.append(f"The context of {size} tokens is longer than the {known} this model knows.")
     info = _info(config, target, draft, layers, flash, library, time.monotonic() - begun, tuple(notices))
     return Loaded(target, draft, info)
 
@@ -125,8 +139,18 @@ def check_readable(path: str) -> None:
         raise LoadError(f"{path} is not a GGUF model file")
 
 
-def _check_vocabularies(models: list[Model]) -> None:
-    """A last guard against indexing outside a vocabulary; the pair rules proper belong to the model menu."""
+def _check_encoder(model: Model) -> None:
+    """The native library ends the process where it should refuse."""
+    architecture = model.meta("general.architecture") or ""
+    if model.has_encoder and architecture not in RUNNABLE_ENCODERS:
+        raise LoadError(f"{model.path} ({architecture}) has an encoder and no decoder that could write an answer")
+
+
+def _check_pair(models: list[Model]) -> None:
+    """A last guard against what ends the process; the pair rules proper belong to the model menu."""
+    if len(models) == 2 and models[0].has_encoder != models[1].has_encoder:
+        one, other = ("target", "draft") if models[0].has_encoder else ("draft", "target")
+        raise LoadError(f"the {one} reads its text with an encoder and the {other} has none: they cannot be a pair")
     if len(models) == 2 and abs(models[0].vocab_size - models[1].vocab_size) > MAX_VOCAB_DIFFERENCE:
         sizes = " and ".join(str(model.vocab_size) for model in models)
         raise LoadError(f"target and draft do not share a vocabulary ({sizes} tokens)")

@@ -129,6 +129,8 @@ def measure(job: Job, tell: Callable[[dict[str, Any]], None]) -> None:
     model, info, depth = loaded.target.model, loaded.info, loaded.target.depth
     loaded.target.close()
     try:
+        if model.has_encoder:
+            raise EngineError("this model has an encoder, which reads one text: several sequences are not measured")
         if depth.kind != "unlimited":
             raise EngineError("this model's cache cannot be cut back at will, so its sequences cannot be verified")
         room = job.context + 1 + max(job.lengths)

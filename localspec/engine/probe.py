@@ -23,7 +23,7 @@ def probe_rollback(context: Context, *, exact: bool = True) -> RollbackDepth:
     """
     model = context.model
     width = 1 + (context.rollback_slots or 3)
-    if context.size < PREFIX + 2 * width:
+    if context.size < PREFIX * (2 if context.encodes else 1) + 2 * width:
         return RollbackDepth("none" if model.is_recurrent else "unlimited")
     width = min(width, context.options.outputs, context.options.batch)
     tolerance = 0.0 if exact else _GPU_NOISE
@@ -56,9 +56,13 @@ def _continue_after(context: Context, width: int, removed: int, variant: int) ->
     context.clear()
     context.depth = RollbackDepth("unlimited")
     try:
+        if context.encodes:
+            # The decoder needs a text to attend to, and is what is cut back.
+            context.decode(ordinary[:PREFIX], 0)
+        behind = len(context.tokens)
         context.decode(tokens[:PREFIX], 0)
         context.decode(tokens[PREFIX:], width)
-        if context.truncate(keep) != keep:
+        if context.truncate(behind + keep) != behind + keep:
             return None
         continuation = [ordinary[(3 * i + 1) % len(ordinary)] for i in range(width)]
         return context.decode(continuation, width).copy()

@@ -25,7 +25,8 @@ class PromptEncoder:
         self._special = re.compile("|".join(map(re.escape, spellings))) if spellings else None
 
     def encode(self, prompt: Iterable[Segment]) -> list[int]:
-        """Token ids; the begin token is put first when the vocabulary wants one and the text brings none."""
+        """Token ids; the begin token is put first when the vocabulary wants one and the text brings none, and for an
+        encoder the end token last: no answer is to continue the text."""
         model = self._model
         ids: list[int] = []
         plain: list[str] = []
@@ -56,6 +57,8 @@ class PromptEncoder:
         flush(None)
         if model.add_bos and model.bos is not None and ids[:1] != [model.bos]:
             ids.insert(0, model.bos)
+        if model.has_encoder and model.add_eos and model.eos is not None and ids and ids[-1] != model.eos:
+            ids.append(model.eos)
         return ids
 
 

@@ -33,7 +33,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def save(target: Context, draft: Context | None, path: Path) -> int:
-    """Writes what the contexts hold to `path` and files beside it; returns bytes, 0 when they hold nothing.
+    """Writes what the contexts hold to `path` and files beside it; returns bytes, 0 when they hold nothing to keep.
 
     What was there before is replaced, the note last. Raises `EngineError` and leaves no half-written file.
     """
@@ -45,7 +45,8 @@ def save(target: Context, draft: Context | None, path: Path) -> int:
         note.unlink(missing_ok=True)
         for name, context, file in (("target", target, target_file), ("draft", draft, draft_file)):
             file.unlink(missing_ok=True)
-            if context is None or not context.tokens:
+            # An encoder's output is no part of what the library saves; the text is read again in one pass.
+            if context is None or not context.tokens or context.encodes:
                 continue
             part = file.with_name(f"{file.name}.{os.getpid()}{PART}")
             try:

@@ -27,6 +27,7 @@ from localspec.engine.calibrate import (
 from localspec.engine.context import Aborted, Context
 from localspec.engine.cost_report import CostReport, FlashTime
 from localspec.engine.costs import Costs
+from localspec.engine.encoder_context import open_context
 from localspec.engine.errors import DecodeError, EngineError, LoadError
 from localspec.engine.llama import AbortFlag
 from localspec.engine.load import Loaded
@@ -185,7 +186,9 @@ class _Run:
         long = len(best.context.tokens)
         if long >= SHORTEST_LONG:
             measure(best.context, best.costs, lambda: self._gone(LONG_SHARE))
-        best.context.truncate(_short(best.context, self._widest) if self._cuts else 0)
+        short = _short(best.context, self._widest) if self._cuts else 0
+        if best.context.truncate(short) < short:
+            read_up_to(best.context, short, self._never)
         self._draft(best, long)
         measure(best.context, best.costs, lambda: self._gone(1.0), (*GROUPS, RARE))
         self._progress(1.0)
@@ -195,7 +198,7 @@ class _Run:
         if draft is None or not self._cuts or draft.depth.kind != "unlimited":
             return
         options = replace(draft.options, context=best.context.options.context, flash_attn=best.flash)
-        context = Context(draft.model, options, self._abort)
+        context = open_context(draft.model, options, self._abort)
         try:
             for length in (_short(best.context, self._widest), long):
                 if self._gone(0.9) or not read_up_to(context, length, lambda: self._gone(0.9), chunk=128):
@@ -224,7 +227,7 @@ class _Run:
         for flash in wanted:
             options = replace(target.options, context=size, flash_attn=flash)
             try:
-                context = Context(target.model, options, self._abort)
+                context = open_context(target.model, options, self._abort)
             except LoadError as error:
                 self._notes.append(f"Flash attention {flash} cannot be used with this model ({error}).")
                 continue

@@ -12,16 +12,18 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 from localspec.engine.engine import Engine
 from localspec.engine.requests import EngineConfig
-from tests import tiny
+from tests import tiny, tiny_t5
 
 
 @pytest.fixture(scope="session")
 def tiny_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Models by name: `target` and `draft` share a vocabulary; `twin` is the target again; `bytes` has byte tokens;
-    `end` ends often; `padded` has 8 rows more than the target; `sliding` and `hybrid` are hard to cut back."""
+    `end` ends often; `padded` has 8 rows more than the target; `sliding` and `hybrid` are hard to cut back; the `t5`
+    ones have an encoder."""
     root = tmp_path_factory.mktemp("tiny")
     bytes_vocabulary = tiny.vocabulary(26, with_bytes=True)
     padded = tiny.vocabulary() + [(f"<pad{i}>", tiny.UNUSED) for i in range(8)]
+    t5_padded = tiny_t5.vocabulary() + padded[-8:]
     return {
         "target": tiny.write_llama(root / "target.gguf", seed=1),
         "draft": tiny.write_llama(root / "draft.gguf", layers=1, seed=2),
@@ -31,6 +33,10 @@ def tiny_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "padded": tiny.write_llama(root / "padded.gguf", tokens=padded, layers=1, seed=4),
         "sliding": tiny.write_sliding(root / "sliding.gguf"),
         "hybrid": tiny.write_hybrid(root / "hybrid.gguf"),
+        "t5": tiny_t5.write_t5(root / "t5.gguf"),
+        "t5-draft": tiny_t5.write_t5(root / "t5-draft.gguf", layers=1),
+        "t5-twin": tiny_t5.write_t5(root / "t5-twin.gguf"),
+        "t5-padded": tiny_t5.write_t5(root / "t5-padded.gguf", tokens=t5_padded, layers=1),
     }
 
 

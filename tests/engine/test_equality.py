@@ -20,6 +20,7 @@ GRAMMAR = 'root ::= [a-d]+ ("abcd" | "bcda")* "ab" [a-c]'
 PAIRS = [
     ("target", None), ("target", "draft"), ("target", "twin"), ("target", "padded"), ("padded", "target"),
     ("target", "sliding"), ("target", "hybrid"), ("sliding", "draft"), ("hybrid", "draft"), ("bytes", None),
+    ("t5", None), ("t5", "t5-draft"), ("t5", "t5-twin"), ("t5", "t5-padded"), ("t5-padded", "t5"),
 ]  # fmt: skip
 
 

@@ -16,15 +16,17 @@ from scipy import stats
 
 from localspec.engine import generate, strategy
 from localspec.engine.acceptance import DraftAcceptance
-from localspec.engine.context import Context, ContextOptions
+from localspec.engine.context import ContextOptions, stretches
 from localspec.engine.controller import Choice, Controller, Decision, Drawing, Offer
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.encoder_context import open_context
 from localspec.engine.engine import Engine
 from localspec.engine.events import Cycle, Token
 from localspec.engine.llama import Model
+from localspec.engine.prompt import PromptEncoder
 from localspec.engine.requests import EngineConfig, Request, SamplerSettings
 from localspec.engine.sampling import Sampler
 from localspec.engine.verify import Verdict
@@ -64,16 +66,18 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def exact_law(file: Path, settings: SamplerSettings) -> Law:
     """The joint law of the answer's tokens, from the target alone."""
     model = Model(str(file))
-    context = Context(model, ContextOptions(512, outputs=1, flash_attn="on"))
+    context = open_context(model, ContextOptions(512, outputs=1, flash_attn="on"))
     sampler = Sampler(settings, model.vocab_size)
-    start = model.tokenize(TEXT)
+    start = PromptEncoder(model).encode(prompt(TEXT))
+    text = len(start) if context.encodes else 0
     law: Law = {(): 1.0}
     for _ in range(TOKENS):
         longer: Law = {}
         for tokens, probability in law.items():
             sequence = [*start, *tokens]
             context.truncate(min(len(context.tokens), len(start) - 1))
-            row = context.decode(sequence[len(context.tokens) :])[-1]
+            for begin, end in stretches(len(context.tokens), len(sequence), 512, text):
+                row = context.decode(sequence[begin:end])[-1]
             next_law = sampler.distribution(row, sequence)
             ids = range(len(next_law.probs)) if next_law.ids is None else next_law.ids
             for token, share in zip(ids, next_law.probs, strict=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.engine.context import Context
+from localspec.engine.context import Context, stretches
 from localspec.engine.controller import Drawing
 from localspec.engine.distribution import Distribution, Uniform, top_probability
 from localspec.engine.drafters.base import Draft
@@ -40,16 +40,19 @@ class ModelDrafter:
         self._vocab = min(target_vocab, context.model.vocab_size)
         self._padded = np.full(target_vocab, -np.inf, np.float32) if target_vocab != context.model.vocab_size else None
         self._agreed = 0
+        self._text = 0
         self._ends = context.model.end_tokens
 
     def begin(self, tokens: Sequence[int]) -> None:
-        """The context is kept: what it shares with `tokens` is found when it is next used."""
+        """The context is kept: what it shares with `tokens` is found when it is next used.
+        An encoder reads them all."""
         self._agreed = 0
+        self._text = len(tokens) if self.context.encodes else 0
 
     def prefill(self, tokens: Sequence[int]) -> None:
-        """Read all but the last of `tokens` now; raises `Aborted` when cancelled."""
+        """Read all but the last of `tokens` now, or an encoder's whole text; raises `Aborted` when cancelled."""
         if self._can_hold(tokens):
-            self._step_to(tokens[:-1])
+            self._step_to(tokens if self._text else tokens[:-1])
 
     def behind(self, history: Sequence[int]) -> int:
         """How many tokens of `history` a draft has to read before it can draw; 1 or 2 from one cycle to the next."""
@@ -117,6 +120,10 @@ class ModelDrafter:
 
     def _agree(self, tokens: Sequence[int]) -> int:
         """How many of `tokens` the context begins with; only those past what is known to agree are compared."""
+        if len(self.context.text) != self._text:
+            # What an encoder read is all of the text or none of it.
+            self._agreed = 0
+            return 0
         held = self.context.tokens
         agree, end = min(self._agreed, len(held)), min(len(held), len(tokens))
         while agree < end and held[agree] == tokens[agree]:
@@ -130,8 +137,8 @@ class ModelDrafter:
         # The last token is decoded again when it is already there: its logits are wanted.
         kept = context.truncate(min(self._agree(tokens), max(0, len(tokens) - 1)))
         row: NDArray[np.float32] = np.empty(0, np.float32)
-        for start in range(kept, len(tokens), context.options.batch):
-            row = context.decode(tokens[start : start + context.options.batch])[-1]
+        for start, end in stretches(kept, len(tokens), context.options.batch, self._text):
+            row = context.decode(tokens[start:end])[-1]
         return row
 
     def _target_row(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
