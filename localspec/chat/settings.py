@@ -64,6 +64,7 @@ class Settings:
     draft_gpu_layers: int | None = None
     kv_type: KvType = "f16"
     flash_attn: FlashAttention = "auto"
+    draft_copy: bool = True
     pair: str | None = None
     theme: str = DEFAULT_THEME
     color: Color = "auto"
@@ -100,6 +101,7 @@ class Settings:
             draft_gpu_layers=self.draft_gpu_layers,
             kv_type=self.kv_type,
             flash_attn=self.flash_attn,
+            draft_copy=self.draft_copy,
             swa_full=swa_full,
             cache_dir=cache_dir,
         )
@@ -280,6 +282,8 @@ SETTINGS: tuple[Setting, ...] = (
             "choice", ("f16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "bf16", "f32"), holds="after loading"),
     Setting("flash_attn", "Model and memory", "Flash attention", "A faster way on GPUs, a slower one on most CPUs.",
             "choice", get_args(FlashAttention), holds="after loading"),
+    Setting("draft_copy", "Model and memory", "Faster draft", "A copy of the draft in the format that is fastest here.",
+            "flag", holds="after loading"),
     Setting("pair", "Program", "Pair", "The pair that answers when nothing else is chosen.",
             "text", auto="the starter", per_pair=False),
     Setting("theme", "Program", "Theme", "The colours of the app.", "text", holds="at once", per_pair=False),

@@ -45,6 +45,8 @@ DRAWN = 4
 SAVE_S = 30.0
 """Seconds between two writes of what the answers taught; the end of the engine writes too."""
 
+COPIED = "The draft model runs from a copy in Q4_0: this processor computes that faster than the file as it came."
+
 Stop = Callable[[], bool]
 
 
@@ -251,6 +253,8 @@ class Calibration:
             yield "This model's cache cannot be cut back: it runs without drafting, and passes are not measured."
         elif kind != "unlimited":
             yield "This model's cache cannot be cut back to any point: passes are measured before answers only."
+        if draft_is_copy(self._config, self._loaded):
+            yield COPIED
         plain = self.costs.plain_ms(PREFIX)
         if plain is not None and plain < TOO_SHORT_MS:
             yield f"A plain pass takes less than {TOO_SHORT_MS:g} ms: only answers teach what passes cost."
@@ -269,6 +273,11 @@ class Calibration:
         assert draft is not None
         beside = f"{flash} {self._key(flash)}"
         return fingerprint(self._config, draft.model.path, info.threads, info.draft_gpu_layers, beside)
+
+
+def draft_is_copy(config: EngineConfig, loaded: Loaded) -> bool:
+    """Whether the draft model runs from the copy that `fast_draft.py` made."""
+    return loaded.draft is not None and loaded.draft.model.path != config.draft
 
 
 def can_be_cut(context: Context) -> bool:

@@ -32,15 +32,13 @@ _CHEAPEST, _DEAREST = 1e-6, 1e7
 
 
 def fingerprint(config: EngineConfig, file: str, threads: int, layers: int, flash: str) -> str:
-    """Names what a curve holds for: the file, the settings that a pass's time depends on, machine and library."""
-    path = Path(file)
-    stat = path.stat()
-    facts = (
-        path.name, stat.st_size, stat.st_mtime_ns,
-        threads, layers, config.kv_type, flash, config.extra_bufts, config.swa_full,
-        *_machine(on_gpu=layers != 0),
+    """Names what a curve holds for: the file, the settings that a pass's time depends on, machine and library, and how
+    its threads wait: waking them is a large part of a plain pass, and none of what a wide one costs more."""
+    waits = os.environ.get(SPIN_COUNT) or os.environ.get(WAIT_POLICY) or ""
+    return _digest(
+        *_file(file), threads, layers, config.kv_type, flash, config.extra_bufts, config.swa_full,
+        *_machine(on_gpu=layers != 0), waits,
     )  # fmt: skip
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
 def flash_key(config: EngineConfig, threads: int, layers: int) -> str:
@@ -48,13 +46,26 @@ def flash_key(config: EngineConfig, threads: int, layers: int) -> str:
     return fingerprint(config, config.target, threads, layers, "either")
 
 
+def copy_key(file: str, threads: int) -> str:
+    """Names a copy of `file` made for this processor, and the verdict on it."""
+    return _digest(*_file(file), threads, *_machine(on_gpu=False))
+
+
+def _digest(*facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+
+
+def _file(file: str) -> tuple[str, int, int]:
+    path = Path(file)
+    stat = path.stat()
+    return path.name, stat.st_size, stat.st_mtime_ns
+
+
 @cache
 def _machine(*, on_gpu: bool) -> tuple[str, ...]:
-    """Processor, the number of its cores, graphics processors when they compute, the build of the library, and how its
-    threads wait: waking them is a large part of a plain pass, and none of what a wide one costs more."""
+    """Processor, the number of its cores, graphics processors when they compute, and the build of the library."""
     devices = [device.description for device in gpus()] if on_gpu else []
-    waits = os.environ.get(SPIN_COUNT) or os.environ.get(WAIT_POLICY) or ""
-    return quirks.cpu_key(), str(psutil.cpu_count()), *devices, quirks.library_key(), waits
+    return quirks.cpu_key(), str(psutil.cpu_count()), *devices, quirks.library_key()
 
 
 class CostStore:

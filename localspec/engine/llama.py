@@ -21,6 +21,7 @@ from localspec.engine.errors import EngineError, LoadError
 from localspec.engine.requests import KvType
 
 _LOG_DEBUG = 1
+_Q4_0 = 2
 _DEVICE_KINDS = {1: "gpu", 2: "igpu"}
 
 recent_log: deque[str] = deque(maxlen=200)
@@ -323,6 +324,21 @@ class Model:
 
 
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+
+
+def requantize(source: str, copy: str, threads: int) -> None:
+    """Write `copy`: the model in `source`, all its weights in Q4_0. Raises `LoadError`; then `copy` may be anything."""
+    start_library()
+    params = native.llama_model_quantize_default_params()
+    params.nthread = threads
+    params.ftype = native.LLAMA_FTYPE_MOSTLY_Q4_0
+    params.allow_requantize = True
+    params.pure = True
+    # Without these two the largest matrix of a small model would stay in the format that is slow.
+    params.output_tensor_type = params.token_embedding_type = _Q4_0
+    recent_log.clear()
+    if native.llama_model_quantize(os.fsencode(source), os.fsencode(copy), ctypes.byref(params)):
+        raise LoadError(f"cannot copy {source}: {load_failure()}")
 
 
 class GrammarState:

@@ -13,6 +13,7 @@ from localspec.engine.context import Context, ContextOptions, RollbackDepth
 from localspec.engine.cost_store import CostStore, flash_key
 from localspec.engine.encoder_context import open_context
 from localspec.engine.errors import LoadError
+from localspec.engine.fast_draft import file_to_load
 from localspec.engine.llama import AbortFlag, Device, Model, gpus, start_library
 from localspec.engine.memo import Memo
 from localspec.engine.probe import probe_rollback
@@ -56,6 +57,7 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
     sizes = [Path(path).stat().st_size for path in paths]
     notices: list[str] = []
     layers = _gpu_layers(config, paths, sizes)
+    threads = config.threads or machine.default_threads()
     models: list[Model] = []
     contexts: list[Context] = []
     try:
@@ -66,6 +68,8 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
                 if progress is not None:
                     progress(done + share * fraction)
 
+            if i and not layers[i]:
+                path = file_to_load(config, threads, abort)
             models.append(Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, progress=report))
         for model in models:
             _check_encoder(model)
@@ -76,7 +80,6 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
         size = config.context or machine.choose_context(
             known, sum(m.kv_bytes_per_token(config.kv_type) for m in models), machine.free_memory()
         )
-        threads = config.threads or machine.default_threads()
         faster = CostStore(config.cache_dir).faster_flash(flash_key(config, threads, layers[0]))
         flash = _flash(config, on_gpu=any(layers), faster=faster)
         for model in models:

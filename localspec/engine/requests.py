@@ -23,7 +23,8 @@ class EngineConfig:
     Paths are of local files; the engine never downloads. `drafter` says what the file `draft` is, or that the target's
     own heads draft (`mtp`, without a file). `context` is in tokens and holds for target and draft alike.
     `max_draft_length` sizes the verify pass and the rollback window. `cache_dir` keeps verdicts about this model here
-    (None: nothing is kept). `extra_bufts` off gives up the repacked kernels (see `client.py`).
+    (None: nothing is kept). `extra_bufts` off gives up the repacked kernels (see `client.py`). `draft_copy`: where a
+    copy of the draft in another number format is faster, it is made and used (`fast_draft.py`).
     """
 
     target: str
@@ -39,6 +40,7 @@ class EngineConfig:
     batch: int = 512
     max_draft_length: int = 32
     extra_bufts: bool = True
+    draft_copy: bool = True
     cache_dir: str | None = None
 
 

@@ -14,10 +14,12 @@ import psutil
 
 from localspec.engine import machine
 from localspec.engine.calibrate import (
+    COPIED,
     GROUPS,
     PREFIX,
     RARE,
     Calibration,
+    draft_is_copy,
     filler,
     measure,
     measure_draft,
@@ -109,6 +111,8 @@ class _Run:
                 f"Other programs kept the processor busy (load {load:.0f} on {cores} cores): the numbers are rough. "
                 "Calibrate again when it is quiet."
             )
+        if draft_is_copy(self._config, self._loaded):
+            self._notes.append(COPIED)
         kinds = self._kinds()
         best = kinds[0]
         try:
