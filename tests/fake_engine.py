@@ -33,7 +33,8 @@ from localspec.engine.events import (
     Stats,
     Token,
 )
-from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment, Verify
+from localspec.engine.rule_report import Place, RowCost, RuleJob, RuleRates
 
 DEADLINE_S = 20.0
 TOKEN_S = 0.01
@@ -150,6 +151,7 @@ class FakeEngine:
     ) -> None:
         self.config = config
         self.requests: list[Request] = []
+        self.jobs: list[RuleJob] = []
         self.saved: list[Path] = []
         self.restored: list[Path] = []
         self._curve = curve
@@ -216,6 +218,23 @@ class FakeEngine:
             return self.report
         self.report = replace(self.report, samples=(3,) * len(self.report.widths))
         return self.report
+
+    def measure(self, job: RuleJob, on_progress: Callable[[float], None] | None = None) -> RuleRates:
+        """As many places as the job asks for; of two drafted tokens one stands, a little less where they must agree."""
+        self.jobs.append(job)
+        self._cancelled.clear()
+        if on_progress:
+            on_progress(0.5)
+        halves = [sum(0.5**i for i in range(1, n + 1)) for n in range(1, job.longest + 1)]
+        shares: dict[Verify, float] = {"rejection": 1.0, "block": 1.1, "coupled": 0.9}
+        kept = {rule: tuple(share * one for one in halves) for rule, share in shares.items()}
+        places = tuple(
+            Place(10 + start, job.longest, kept, 0.5, 0.45, 0.4) for start in range(1, job.text_tokens, job.stride)
+        )
+        costs = (RowCost(1000, "top-k 40", 0.5, {"rejection": 0.1, "block": 0.2, "coupled": 0.3}),)
+        if self._cancelled.is_set():
+            return RuleRates(False, places[:1])
+        return RuleRates(True, places, costs if job.timed else ())
 
     def save(self, path: Path) -> int:
         """Notes where, and leaves a file there; `restore` notes likewise, and takes up nothing."""

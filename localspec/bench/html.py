@@ -3,8 +3,9 @@ script runs, all text from outside is escaped; light and dark follow the reader'
 
 from collections.abc import Sequence
 
-from localspec.bench import plots, verdict, where
+from localspec.bench import plots, rule_page, verdict, where
 from localspec.bench.curves import Curve
+from localspec.bench.markup import table
 from localspec.bench.results import ModeReport, Report, Row
 from localspec.bench.svg import shown
 
@@ -62,11 +63,17 @@ def page(report: Report) -> str:
         body.append("<p>Nothing was compared.</p>")
     if len(report.modes) > 1:
         means = [(mode.name, *_cells(mode.mean, "")[1:]) for mode in report.modes]
-        body += ["<h2>Geometric means</h2>", _table(("mode", *HEADINGS), means)]
+        body += ["<h2>Geometric means</h2>", table(("mode", *HEADINGS), means)]
     for mode in report.modes:
         body += _mode(mode, report.curve)
     if report.curve and not report.modes:
         body.append(_figure(plots.cost_curve(report.curve, None), _curve_table(report.curve)))
+    if report.rules:
+        body += [
+            f"<h2>{rule_page.HEADING}</h2>",
+            *(_figure(*one, open_=True) for one in rule_page.charts(report.rules)),
+        ]
+        body += rule_page.told(report.rules)
     body.append(_method(report))
     return frame(title, body)
 
@@ -104,7 +111,7 @@ def _mode(mode: ModeReport, curve: Curve | None) -> list[str]:
         body.append(f"<details><summary>By prompt</summary>{_rows('prompt', mode.prompts)}</details>")
     for drafter, counts in mode.run_lengths.items():
         cells = [(length, str(count)) for length, count in counts.items()]
-        body.append(_figure(plots.run_lengths(mode, drafter), _table(("tokens kept", "drafts"), cells)))
+        body.append(_figure(plots.run_lengths(mode, drafter), table(("tokens kept", "drafts"), cells)))
     if curve:
         body.append(_figure(plots.cost_curve(curve, mode), _curve_table(curve) + _lengths_table(mode)))
     return body
@@ -117,7 +124,7 @@ def _figure(picture: str, table: str, *, open_: bool = False) -> str:
 
 
 def _rows(first: str, rows: Sequence[Row]) -> str:
-    return _table((first, *HEADINGS), [_cells(row, row.id or row.category) for row in rows])
+    return table((first, *HEADINGS), [_cells(row, row.id or row.category) for row in rows])
 
 
 def _cells(row: Row, name: str) -> tuple[str, ...]:
@@ -143,7 +150,7 @@ def _curve_table(curve: Curve) -> str:
     ]  # fmt: skip
     draft = f"a drawn draft token costs {curve.draft:.2f}" if curve.draft else "no draft model"
     told = f'<p class="quiet">In plain passes, {shown(curve.name)}; {draft}.</p>'
-    return told + _table(("tokens in a pass", *contexts), cells)
+    return told + table(("tokens in a pass", *contexts), cells)
 
 
 def _lengths_table(mode: ModeReport) -> str:
@@ -152,13 +159,7 @@ def _lengths_table(mode: ModeReport) -> str:
         for drafter, counts in mode.draft_lengths.items()
         for length, count in counts.items()
     ]
-    return _table(("draft length", "drafter", "drafts"), cells) if cells else ""
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{shown(one)}</th>' for one in headings)
-    body = "".join("<tr>" + "".join(f"<td>{shown(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+    return table(("draft length", "drafter", "drafts"), cells) if cells else ""
 
 
 def _method(report: Report) -> str:

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from localspec.bench import svg
+from localspec.bench import markup, svg
 
 WIDTH, HEIGHT = 760.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 60.0, 130.0, 20.0, 60.0
@@ -59,12 +59,8 @@ def chart(title: str, x_words: str, xs: Sequence[int], lines: Sequence[Line], *,
 
 def table(first: str, xs: Sequence[int], lines: Sequence[Line]) -> str:
     """The chart's figures as markup; `first` names the x."""
-    head = "".join(f'<th scope="col">{svg.shown(one)}</th>' for one in (first, *(line.name for line in lines)))
-    rows = []
-    for place, value in enumerate(xs):
-        cells = [str(value), *(_figure(line.values[place]) for line in lines)]
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{"".join(rows)}</tbody></table></div>'
+    rows = [(str(x), *(_figure(line.values[place]) for line in lines)) for place, x in enumerate(xs)]
+    return markup.table((first, *(line.name for line in lines)), rows)
 
 
 def _figure(value: float | None) -> str:

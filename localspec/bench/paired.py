@@ -30,12 +30,13 @@ class Answerer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A way to decode. `draft_length` None is automatic."""
+    """A way to decode. `draft_length` None is automatic; `verify` None is the rule that a person's answer gets."""
 
     name: str
     speculate: Speculate
     draft_length: int | None = None
     sampling: SamplerSettings = GREEDY
+    verify: Verify | None = None
 
 
 PLAIN = Mode("plain", "off")
@@ -95,7 +96,7 @@ def run(
             seed=round_,
             # A person asks a prompt once: when the draft model reads it, an answer is the slower for it in every round.
             draft_anew=True,
-            verify=_usual_rule(mode),
+            verify=mode.verify or _usual_rule(mode),
         )
         cycles: list[Cycle] = []
         tokens: list[int] = []

@@ -13,21 +13,14 @@ from typing import Any, TypeVar
 
 from localspec.bench import curves
 from localspec.bench.curves import Curve
+from localspec.bench.rule_results import Rules
+from localspec.bench.stats import Estimate
 
 FORMAT = "localspec bench 1"
 
 
 class ReportError(Exception):
     """A saved report that cannot be read; `str(error)` is one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A speed-up by the wall clock, and the ends of its 95 % bootstrap interval (null: of one ratio there is none)."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +111,7 @@ class Report:
     """A whole measurement; not `complete`: it was stopped, and this is what it had. `curve` priced the virtual time.
 
     `load`: how many programs wanted a core in the minute before it began (null where the system does not tell).
+    `rules`: the verification rules beside each other, where they were compared.
     """
 
     date: str
@@ -131,6 +125,7 @@ class Report:
     modes: tuple[ModeReport, ...]
     curve: Curve | None = None
     load: float | None = None
+    rules: Rules | None = None
     format: str = FORMAT
 
 

@@ -8,7 +8,8 @@ from statistics import median
 from localspec.bench import stats, virtual
 from localspec.bench.curves import Pricing
 from localspec.bench.paired import Comparison, Measured, Mode, Run, is_baseline
-from localspec.bench.results import Estimate, ModeReport, Row
+from localspec.bench.results import ModeReport, Row
+from localspec.bench.stats import Estimate
 from localspec.engine.events import Cycle
 
 LONG = 64

@@ -20,6 +20,10 @@ COMMANDS = {
         "localspec.cli.bench_drafts:drafts",
         "The drafts at hand for one target, ranked by the wall clock.",
     ),
+    "rules": (
+        "localspec.cli.bench_rules:rules",
+        "The verification rules at the same places of the same texts.",
+    ),
     "saturation": (
         "localspec.cli.bench_saturation:saturation",
         "Several sequences in a pass: where drafts stop paying.",
@@ -42,7 +46,9 @@ class Bench(LazyGroup):
 @click.group(cls=Bench, invoke_without_command=True)
 @options.model_options
 @common.workload_option
-@click.option("--full", is_flag=True, help="All modes, temperatures 0 and 1, all prompts, more rounds: hours.")
+@click.option(
+    "--full", is_flag=True, help="All modes and rules, temperatures 0 and 1, all prompts, more rounds: hours."
+)
 @click.option("--prompts", type=Number(int, 1), help="Prompts of each category.  [default: 1; with --workload all]")
 @click.option("--repeats", type=Number(int, 1, 99), help="Rounds of every comparison.  [default: 3]")
 @click.option("--max-tokens", type=Number(int, 2), help="Longest answer.  [default: 64]")

@@ -53,8 +53,13 @@ def check_page(file: Path | None) -> None:
         raise Failure(f"{file} cannot be written: no such folder, or a folder itself")
 
 
-def write_page(file: Path | None, title: str, about: About, charts: Sequence[tuple[str, str]]) -> None:
-    """The page with its charts, each a picture and its table as text. Raises OSError."""
+def write_page(
+    file: Path | None, title: str, about: About, charts: Sequence[tuple[str, str]], after: Sequence[str] = ()
+) -> None:
+    """The page with its charts, each a picture and its table, and what stands `after` them; all of it is markup.
+
+    Raises OSError.
+    """
     from localspec.bench.html import frame
     from localspec.bench.svg import shown
     from localspec.cli.terminal import say
@@ -64,5 +69,5 @@ def write_page(file: Path | None, title: str, about: About, charts: Sequence[tup
     body = [f"<h1>{shown(title)}</h1>", f'<p class="quiet">{"<br>".join(map(shown, about.lines()))}</p>']
     body += [f"<figure>{picture}<details open><summary>The figures</summary>{table}</details></figure>"
              for picture, table in charts]  # fmt: skip
-    file.write_text(frame(shown(title), body), encoding="utf-8")
+    file.write_text(frame(shown(title), [*body, *after]), encoding="utf-8")
     say(f"the page is {file}")

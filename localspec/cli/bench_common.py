@@ -127,3 +127,7 @@ class Bar:
 
     def show(self, done: int, total: int, text: str) -> None:
         self._progress.update(self._task, completed=done, total=total, description=shown(text))
+
+    def part(self, fraction: float, text: str) -> None:
+        """As `show`, by the share that is done."""
+        self.show(int(1000 * fraction), 1000, text)

@@ -34,13 +34,18 @@ class Output:
         else:
             print_report(report, verbose=self.verbose)
         if self.save is not None:
-            self.save.write_text(json.dumps(results.as_json(report), indent=1, allow_nan=False), encoding="utf-8")
-            say(f"saved to {self.save}")
+            save(report, self.save)
         if self.html is not None:
             from localspec.bench.html import page
 
             self.html.write_text(page(report), encoding="utf-8")
             say(f"the page is {self.html}")
+
+
+def save(report: Report, file: Path) -> None:
+    """Write a report that `bench report` reads. Raises OSError."""
+    file.write_text(json.dumps(results.as_json(report), indent=1, allow_nan=False), encoding="utf-8")
+    say(f"saved to {file}")
 
 
 def remember(report: Report) -> None:

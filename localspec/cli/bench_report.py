@@ -21,10 +21,11 @@ def report_command(file: Path, html: Path | None, verbose: bool, as_json: bool) 
     """Show a report that `localspec bench --save FILE` wrote, or make a page of it. Measures nothing."""
     output = bench_output.Output(as_json, verbose, None, html)
     output.check()
-    output.give(_read(file))
+    output.give(read(file))
 
 
-def _read(file: Path) -> Report:
+def read(file: Path) -> Report:
+    """Raises `Failure`."""
     try:
         return results.from_json(json.loads(file.read_text(encoding="utf-8")))
     except ReportError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from localspec.bench import bounds, curves, process, suite, summary, where
+from localspec.bench import bounds, curves, process, rules, suite, summary, where
 from localspec.bench.curves import Curve, CurveError
 from localspec.bench.paired import Measured, Plan
 from localspec.bench.results import Report
@@ -59,10 +59,7 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
     tasks = suite.first_of_each(
         common.tasks_of(wishes.workload), wishes.prompts or (None if wishes.full or wishes.workload else 1)
     )
-    try:
-        curve = curves.read(wishes.cost_curve) if wishes.cost_curve else None
-    except CurveError as error:
-        raise Failure(str(error)) from None
+    curve = curve_of(wishes.cost_curve)
     wishes.output.check()
     # Whatever the menu or the settings suggest: a draft that is at hand is measured.
     choice = session.choose(values | {"speculate": values["speculate"] or "auto"})
@@ -76,18 +73,23 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
         client.close()
         raise
     measured, load = Measured(), where.load()
+    judged, judging = rules.Found(), rules.Setting(client, common.prompting_for(info), info.drafter or "draft")
     if warning := where.busy(load, machine.usable_cores()):
         say(warning)
     try:
         with common.Bar() as bar, Interrupts(client.cancel) as interrupts:
             if curve is None:
-                _calibrate(client, bar, lambda: interrupts.hit)
+                calibrate(client, bar, lambda: interrupts.hit)
             _announce(plan, choice, client, info)
             setting = suite.Setting(client, common.prompting_for(info), lambda: interrupts.hit, bar.show)
             suite.measure(measured, plan, setting)
+            if wishes.full and info.drafter:
+                rules.measure(judged, judging, lambda: interrupts.hit, bar.part)
     finally:
-        curve = curve or _priced_here(client, measured)
+        curve = curve or priced_here(client, measured)
         report = replace(_report(client, measured, plan, wishes, choice, info, curve), load=load)
+        if judged.known:
+            report = replace(report, rules=judged.report(judging, curve), complete=report.complete and judged.complete)
         client.close()
         bench_output.remember(report)
         wishes.output.give(report)
@@ -95,6 +97,14 @@ def compare(wishes: Wishes, values: dict[str, Any]) -> int:
         say("interrupted: what was measured until then is shown")
         return INTERRUPTED
     return 0
+
+
+def curve_of(spec: str | None) -> Curve | None:
+    """The cost curve that was asked for. Raises `Failure`."""
+    try:
+        return curves.read(spec) if spec else None
+    except CurveError as error:
+        raise Failure(str(error)) from None
 
 
 def _ways(wishes: Wishes, values: dict[str, Any]) -> list[tuple[Speculate, int | None]]:
@@ -128,7 +138,7 @@ def duration(seconds: float) -> str:
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
-def _calibrate(client: Any, bar: common.Bar, stopped: Callable[[], bool]) -> None:
+def calibrate(client: Any, bar: common.Bar, stopped: Callable[[], bool]) -> None:
     """The cost of passes, once for this machine and these files: virtual time is priced by it."""
     if stopped() or any(client.costs().samples[1:]):
         return
@@ -138,7 +148,7 @@ def _calibrate(client: Any, bar: common.Bar, stopped: Callable[[], bool]) -> Non
         say(f"the cost of passes could not be measured: {error}")
 
 
-def _priced_here(client: Any, measured: Measured) -> Curve | None:
+def priced_here(client: Any, measured: Measured) -> Curve | None:
     """What the engine measured of its passes; when it has nothing, or is gone, what these answers show."""
     with suppress(EngineError):
         costs = client.costs()

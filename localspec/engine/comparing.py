@@ -58,6 +58,7 @@ class _Comparison:
         text = self._text()
         if text is None:
             return RuleRates(False)
+        self._drafter.begin(self._ids)
         # The first token comes from the prompt; cycles begin behind it.
         starts = range(1, len(text), self._job.stride)
         try:

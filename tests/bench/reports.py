@@ -1,7 +1,8 @@
 """A report with something of everything in it, hostile names included."""
 
 from localspec.bench.curves import Curve
-from localspec.bench.results import Estimate, Machine, ModelFile, ModeReport, Report, Row
+from localspec.bench.results import Machine, ModelFile, ModeReport, Report, Row
+from localspec.bench.stats import Estimate
 
 HOSTILE = '</title><script>alert("x")</script>\x1b[2J\u202e&amp;'
 

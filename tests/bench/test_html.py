@@ -8,7 +8,8 @@ import pytest
 
 from localspec.bench import plots, svg
 from localspec.bench.html import COLOURS, page
-from localspec.bench.results import Estimate, Row
+from localspec.bench.results import Row
+from localspec.bench.stats import Estimate
 from tests.bench.reports import CURVE, HOSTILE, MODE, REPORT
 
 EMPTY = {"meta", "br", "line", "rect", "path", "circle", "polygon"}

@@ -10,7 +10,8 @@ from localspec.bench import verdict
 from localspec.bench.bounds import known
 from localspec.bench.curves import Curve
 from localspec.bench.paired import GREEDY, PLAIN, Measured, Mode, Run
-from localspec.bench.results import Estimate, ModeReport, Row
+from localspec.bench.results import ModeReport, Row
+from localspec.bench.stats import Estimate
 from localspec.bench.summary import LONG, mode_reports
 from localspec.bench.workloads import Task
 from localspec.engine.events import Cycle

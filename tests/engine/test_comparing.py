@@ -44,7 +44,10 @@ def nothing(fraction: float) -> None:
 def test_a_draft_that_is_the_target_loses_nothing_under_any_rule(
     make_engine: MakeEngine, settings: SamplerSettings
 ) -> None:
-    found = make_engine("target", "twin").measure(replace(JOB, sampling=settings), nothing)
+    engine = make_engine("target", "twin")
+    # Another text first: nothing of it is taken for this one's.
+    engine.measure(replace(JOB, prompt=prompt("ddcba"), seed=6), nothing)
+    found = engine.measure(replace(JOB, sampling=settings), nothing)
     assert found.complete
     assert [place.context for place in found.places] == [6 + start for start in (1, 4, 7, 10)]
     for place in found.places:
