@@ -43,6 +43,16 @@ class _Writer:
     def ones(self, name: str, *shape: int) -> None:
         self.out.add_tensor(name, np.ones(shape, np.float32))
 
+    def head(self, block: str, width: int, agreeing: float) -> None:
+        """What makes a block an MTP head: it reads a token's embedding beside a hidden row. With `agreeing` the
+        embedding comes through unmixed, times that: such a head guesses as a target does that knows the last token
+        only."""
+        mixed = self.rng.normal(size=(width, 2 * width)) / np.sqrt(2 * width)
+        mixed[:, :width] += agreeing * np.eye(width)
+        self.out.add_tensor(block + "nextn.eh_proj.weight", mixed.astype(np.float32))
+        self.ones(block + "nextn.enorm.weight", width)
+        self.ones(block + "nextn.hnorm.weight", width)
+
     def tokens(self, tokens: list[tuple[str, int]], *, add_bos: bool, eos: int = EOS) -> None:
         out = self.out
         out.add_tokenizer_model("llama")
@@ -157,19 +167,22 @@ def write_sliding(path: Path, *, window: int = 16, layers: int = 2, width: int =
     return path
 
 
-def write_hybrid(path: Path, *, layers: int = 4, width: int = 32, seed: int = 1) -> Path:
-    """A qwen35 model: three linear-attention layers with a recurrent state, then one of full attention."""
+def write_hybrid(
+    path: Path, *, layers: int = 4, width: int = 32, seed: int = 1, heads: int = 0, agreeing: float = 1.0
+) -> Path:
+    """A qwen35 model: three linear-attention layers with a recurrent state, then one of full attention. `heads` MTP
+    heads behind them (the library runs one at most), `agreeing` with the target more or less."""
     tokens = vocabulary()
-    heads, hidden, head = 2, 2 * width, 16
+    query_heads, hidden, head = 2, 2 * width, 16
     state, key_heads, value_heads, kernel = 8, 2, 2, 4
     key_width, value_width = state * key_heads, state * value_heads
     w = _Writer(path, "qwen35", seed, 2.0)
     out = w.out
     out.add_context_length(2048)
     out.add_embedding_length(width)
-    out.add_block_count(layers)
+    out.add_block_count(layers + heads)
     out.add_feed_forward_length(hidden)
-    out.add_head_count(heads)
+    out.add_head_count(query_heads)
     out.add_head_count_kv(1)
     out.add_key_length(head)
     out.add_value_length(head)
@@ -182,19 +195,21 @@ def write_hybrid(path: Path, *, layers: int = 4, width: int = 32, seed: int = 1)
     out.add_ssm_time_step_rank(value_heads)
     out.add_ssm_group_count(key_heads)
     out.add_full_attention_interval(4)
+    if heads:
+        out.add_nextn_predict_layers(heads)
     w.tokens(tokens, add_bos=False)
     w.weight("token_embd.weight", len(tokens), width, scale=1.0)
     w.weight("output.weight", len(tokens), width)
     w.ones("output_norm.weight", width)
-    for i in range(layers):
+    for i in range(layers + heads):
         b = f"blk.{i}."
         w.ones(b + "attn_norm.weight", width)
         w.ones(b + "post_attention_norm.weight", width)
-        if (i + 1) % 4 == 0:
-            w.weight(b + "attn_q.weight", head * heads * 2, width)
+        if i >= layers or (i + 1) % 4 == 0:
+            w.weight(b + "attn_q.weight", head * query_heads * 2, width)
             w.weight(b + "attn_k.weight", head, width)
             w.weight(b + "attn_v.weight", head, width)
-            w.weight(b + "attn_output.weight", width, head * heads)
+            w.weight(b + "attn_output.weight", width, head * query_heads)
             w.ones(b + "attn_q_norm.weight", head)
             w.ones(b + "attn_k_norm.weight", head)
         else:
@@ -210,6 +225,61 @@ def write_hybrid(path: Path, *, layers: int = 4, width: int = 32, seed: int = 1)
         w.weight(b + "ffn_gate.weight", hidden, width)
         w.weight(b + "ffn_up.weight", hidden, width)
         w.weight(b + "ffn_down.weight", width, hidden)
+        if i >= layers:
+            w.head(b, width, agreeing)
+    w.close()
+    return path
+
+
+def write_step(
+    path: Path,
+    *,
+    layers: int = 2,
+    heads: int = 3,
+    agreeing: float = 1.0,
+    width: int = 32,
+    seed: int = 1,
+    scale: float = 3.0,
+    window: int = 64,
+) -> Path:
+    """A step35 model, every other layer of which sees only the last `window` tokens, with `heads` MTP heads of which
+    the n-th drafts the n-th token. `agreeing` 0: they guess at random."""
+    tokens = vocabulary()
+    hidden, head, blocks = 2 * width, width // 2, layers + heads
+    w = _Writer(path, "step35", seed, scale)
+    out = w.out
+    out.add_context_length(2048)
+    out.add_embedding_length(width)
+    out.add_block_count(blocks)
+    out.add_feed_forward_length(hidden)
+    out.add_expert_feed_forward_length(hidden)
+    out.add_head_count(2)
+    out.add_head_count_kv(1)
+    out.add_key_length(head)
+    out.add_value_length(head)
+    out.add_layer_norm_rms_eps(1e-5)
+    out.add_rope_dimension_count(head)
+    out.add_sliding_window(window)
+    out.add_sliding_window_pattern([i % 2 == 0 for i in range(blocks)])
+    if heads:
+        out.add_nextn_predict_layers(heads)
+    w.tokens(tokens, add_bos=False)
+    w.weight("token_embd.weight", len(tokens), width, scale=1.0)
+    w.weight("output.weight", len(tokens), width)
+    w.ones("output_norm.weight", width)
+    for i in range(blocks):
+        b = f"blk.{i}."
+        w.ones(b + "attn_norm.weight", width)
+        w.weight(b + "attn_q.weight", width, width)
+        w.weight(b + "attn_k.weight", head, width)
+        w.weight(b + "attn_v.weight", head, width)
+        w.weight(b + "attn_output.weight", width, width)
+        w.ones(b + "ffn_norm.weight", width)
+        w.weight(b + "ffn_gate.weight", hidden, width)
+        w.weight(b + "ffn_up.weight", hidden, width)
+        w.weight(b + "ffn_down.weight", width, hidden)
+        if i >= layers:
+            w.head(b, width, agreeing)
     w.close()
     return path
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import llama_cpp.llama_cpp as native
 import numpy as np
+from llama_cpp import llama_cpp_ext as extension
 from numpy.typing import NDArray
 
 from localspec.engine.errors import DecodeError, EngineError, LoadError
@@ -46,7 +47,8 @@ class RollbackDepth:
 
 @dataclass(frozen=True, slots=True)
 class ContextOptions:
-    """How a context is made. `outputs` is the most logit rows one decode may ask for; asking for more would abort."""
+    """How a context is made. `outputs` is the most logit rows one decode may ask for; asking for more would abort.
+    `hidden` keeps what the last layer says of every token, for an MTP head to read (`Context.hidden`)."""
 
     context: int
     batch: int = 512
@@ -58,21 +60,26 @@ class ContextOptions:
     rollback: int = 0
     sequences: int = 1
     kv_unified: bool = False
+    hidden: bool = False
 
 
 class Context:
     """A KV cache and the record of what it holds: `tokens`, position by position.
 
     `busy_s` adds up the seconds spent decoding, to the end of the work on a GPU. `text` is what an encoder read
-    (`encoder_context.py`), nothing here. Raises `LoadError` when it cannot be made (memory, options).
+    (`encoder_context.py`), nothing here. Where the options ask for hidden rows, `hidden[i]` (float32, shape (size,
+    `hidden_width`)) is that of `tokens[i]`, from `hidden_from` on: those of tokens that came with a saved cache are not
+    known. Raises `LoadError` when it cannot be made (memory, options).
     """
 
     encodes = False
     text: Sequence[int] = ()
+    _KIND = native.LLAMA_CONTEXT_TYPE_DEFAULT
 
     def __init__(self, model: Model, options: ContextOptions, abort: AbortFlag | None = None) -> None:
         self.model, self.options = model, options
         params = native.llama_context_default_params()
+        params.ctx_type = self._KIND
         params.n_ctx = options.context
         params.n_batch = params.n_ubatch = options.batch
         params.n_seq_max = options.sequences
@@ -92,7 +99,7 @@ class Context:
         if abort is not None:
             native.llama_set_abort_callback(self._ctx, abort.callback, ctypes.c_void_p(0))
         self._memory: Any = native.llama_get_memory(self._ctx)
-        self._batch = native.llama_batch_init(options.batch, 0, 1)
+        self._batch = self._new_batch()
         view = np.ctypeslib.as_array
         self._token = view(self._batch.token, shape=(options.batch,))
         self._pos = view(self._batch.pos, shape=(options.batch,))
@@ -104,6 +111,16 @@ class Context:
         self.depth = RollbackDepth("unlimited")
         self._last_pass = 0
         self.busy_s = 0.0
+        self.hidden_width = int(native.llama_model_n_embd_out(model.handle))
+        self.hidden_from = 0
+        self.hidden: NDArray[np.float32] | None = None
+        if options.hidden:
+            extension.llama_set_embeddings_nextn(self._ctx, True, False)
+            # Pages are taken when they are written: the array costs what the conversation needs.
+            self.hidden = np.empty((self.size, self.hidden_width), np.float32)
+
+    def _new_batch(self) -> Any:
+        return native.llama_batch_init(self.options.batch, 0, 1)
 
     @property
     def size(self) -> int:
@@ -131,6 +148,10 @@ class Context:
         self._pass(native.llama_decode, tokens, self._place(len(self.tokens)), rows)
         self.tokens.extend(tokens)
         self._last_pass = count
+        if self.hidden is not None:
+            rows_of = extension.llama_get_embeddings_nextn(self._ctx)
+            own = np.ctypeslib.as_array(rows_of, shape=(count, self.hidden_width))
+            self.hidden[len(self.tokens) - count : len(self.tokens)] = own
         return self._logits(rows)
 
     def _place(self, index: int) -> int:
@@ -191,6 +212,7 @@ class Context:
         native.llama_memory_clear(self._memory, True)
         self.tokens.clear()
         self._last_pass = 0
+        self.hidden_from = 0
 
     def _cut_native(self, keep: int) -> None:
         """Remove from `keep` on; clears when the library says no or its oldest position shows the answer is wrong."""
@@ -203,6 +225,7 @@ class Context:
             self.clear()
             return
         del self.tokens[keep:]
+        self.hidden_from = min(self.hidden_from, keep)
 
     def save(self, path: str) -> int:
         """Write the sequence's cache and tokens to a file; returns its size in bytes. Raises `EngineError`."""
@@ -223,6 +246,7 @@ class Context:
             self.clear()
             raise EngineError(f"cannot read a conversation's cache from {path}")
         self.tokens[:] = ids[: count.value]
+        self.hidden_from = count.value
         return count.value
 
     def close(self) -> None:

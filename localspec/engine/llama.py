@@ -1,5 +1,5 @@
-"""llama.cpp's library and models: loading, tokenising, facts. Only this module, `context.py`, `encoder_context.py` and
-`parallel.py` call llama_cpp.
+"""llama.cpp's library and models: loading, tokenising, facts. Only this module, the contexts (`context.py`,
+`encoder_context.py`, `head.py`) and `parallel.py` call llama_cpp.
 
 A `Model` is weights and a vocabulary. It belongs to one thread; only `AbortFlag` may be touched from another.
 """
@@ -99,7 +99,8 @@ class AbortFlag:
 class Model:
     """Weights and vocabulary of one GGUF file.
 
-    `gpu_layers` -1 means all. Raises `LoadError` with the native reason. `vocab_only` loads the tokenizer alone.
+    `gpu_layers` -1 means all. Raises `LoadError` with the native reason. `vocab_only` loads the tokenizer alone,
+    `heads` the MTP heads too where the file has any (`head.py`).
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Model:
         gpu_layers: int = 0,
         extra_bufts: bool = True,
         vocab_only: bool = False,
+        heads: bool = False,
         progress: Callable[[float], None] | None = None,
     ) -> None:
         start_library()
@@ -117,6 +119,7 @@ class Model:
         params.n_gpu_layers = gpu_layers
         params.use_extra_bufts = extra_bufts
         params.vocab_only = vocab_only
+        params.load_mtp = heads
         if progress is not None:
 
             def on_progress(done: float, _data: object) -> bool:

@@ -135,12 +135,14 @@ def _plan(
     shapes: Sequence[Shape], context: int, kv_type: KvType, machine: Machine, flash_attn: bool, swa_full: bool
 ) -> _Plan:
     """Where everything goes: on the GPU the draft first, whose layers are read most often, then the target's."""
-    memories = [estimate(s, context, kv_type, flash_attn=flash_attn, swa_full=swa_full) for s in shapes]
+    # A target alone drafts with its own heads, where it has any.
+    mtp = len(shapes) == 1
+    memories = [estimate(s, context, kv_type, flash_attn=flash_attn, swa_full=swa_full, mtp=mtp) for s in shapes]
     layers, on_gpu = [0] * len(shapes), 0
     gpus, shared = _pool(machine.gpus)
     room = sum(max(0, int(gpu.free * GPU_SHARE) - GPU_RESERVE) for gpu in gpus)
     for index in reversed(range(len(shapes))):
-        costs = _layer_costs(shapes[index], kv_bytes(shapes[index], context, kv_type, swa_full))
+        costs = _layer_costs(shapes[index], kv_bytes(shapes[index], context, kv_type, swa_full), memories[index].mtp)
         layers[index], taken = _offload(costs, memories[index].compute, room)
         room -= taken
         on_gpu += taken
@@ -155,11 +157,14 @@ def _pool(gpus: Sequence[Gpu]) -> tuple[list[Gpu], bool]:
     return (own, False) if own else (list(gpus[:1]), bool(gpus))
 
 
-def _layer_costs(shape: Shape, kv: int) -> list[int]:
-    """Bytes that move to the GPU with each further layer, in llama.cpp's order: the output matrix, then the layers from
-    the last one down."""
+def _layer_costs(shape: Shape, kv: int, mtp: int) -> list[int]:
+    """Bytes that move to the GPU with each further layer, in llama.cpp's order: the output matrix, the MTP heads, which
+    take `mtp` together and nothing where they are not loaded, then the layers from the last one down."""
     share = kv // len(shape.layer_bytes) if shape.layer_bytes else 0
-    return [shape.output_bytes, *(size + share for size in reversed(shape.layer_bytes))]
+    heads = len(shape.mtp.layer_bytes)
+    return [
+        shape.output_bytes, *[mtp // max(1, heads)] * heads, *(size + share for size in reversed(shape.layer_bytes))
+    ]  # fmt: skip
 
 
 def _offload(costs: Sequence[int], compute: int, room: int) -> tuple[int, int]:

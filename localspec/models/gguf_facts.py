@@ -4,6 +4,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from localspec import nextn
 from localspec.models import gguf_types as types
 from localspec.models.errors import DamagedGGUF, plain
 
@@ -140,7 +141,17 @@ class Facts:
 
     @property
     def mtp_layers(self) -> int:
+        """MTP heads as the file names them, whether it holds them or not."""
         return self._of_model("nextn_predict_layers")
+
+    @cached_property
+    def mtp_heads(self) -> int:
+        """MTP heads that it holds and that llama.cpp can run: all or none."""
+        heads = self.mtp_layers
+        if heads > self.block_count or not nextn.can_run(self.architecture, heads):
+            return 0
+        needed = set(nextn.needed_tensors(self.block_count - heads, heads))
+        return 0 if needed - {tensor.name for tensor in self.tensors} else heads
 
     @property
     def context_length(self) -> int:

@@ -5,9 +5,10 @@ buffer sizes it reports for qwen2, llama and gemma3 models at contexts of 512 to
 them against a child process. All sizes in bytes, lengths in tokens.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from localspec import nextn
 from localspec.models import gguf_types as types
 from localspec.models.gguf import Header, Tensor
 from localspec.models.hardware import Kernels
@@ -47,11 +48,21 @@ _WINDOW_PERIOD = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4}
 
 
 @dataclass(frozen=True, slots=True)
+class MtpShape:
+    """The MTP heads of a model: their weights, what of those is copied at load, and their layers' caches."""
+
+    layer_bytes: tuple[int, ...] = ()
+    repacked: int = 0
+    kv: tuple[tuple[int, int, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What of a model decides its memory. `kv` holds, for each layer with an attention cache, elements a token of keys
     and values and whether the layer sees a window only. `layer_bytes` are weights; `output_bytes` the output
     matrix's. `repacked` are weights that are copied at load. `state_bytes` is the recurrent state, kept once whatever
-    the context. `rough`: parts of it are guessed from the size."""
+    the context. `mtp` are the heads that draft when no draft model does, and in none of the other numbers. `rough`:
+    parts of it are guessed from the size."""
 
     weights: int
     kv: tuple[tuple[int, int, bool], ...]
@@ -68,22 +79,25 @@ class Shape:
     window: int
     context_length: int
     rough: bool = False
+    mtp: MtpShape = MtpShape()
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Memory of one loaded model. `weights` counts what must stay in memory to run at full speed. `anonymous` is what
-    the system cannot take back: of the weights only those copied at load, the others are pages of the file."""
+    the system cannot take back: of the weights only those copied at load, the others are pages of the file. `mtp` is
+    what its MTP heads take, of all kinds together."""
 
     weights: int
     kv: int
     compute: int
     vocabulary: int
     anonymous: int
+    mtp: int = 0
 
     @property
     def total(self) -> int:
-        return self.weights + self.kv + self.compute + self.vocabulary
+        return self.weights + self.kv + self.compute + self.vocabulary + self.mtp
 
 
 def estimate(
@@ -95,15 +109,26 @@ def estimate(
     flash_attn: bool = False,
     swa_full: bool = True,
     filled: int | None = None,
+    mtp: bool = False,
 ) -> Memory:
     """Memory of one model with room for `context` tokens. `filled` asks for the state after that many tokens instead of
-    a full context: buffers are reserved at load and become memory when they are written."""
+    a full context: buffers are reserved at load and become memory when they are written. `mtp`: with its heads."""
     shape = shape_of(model, kernels) if isinstance(model, Header) else model
     context = _padded(context)
+    tokens = context if filled is None else min(filled, context)
     kv = kv_bytes(shape, context, kv_type, swa_full)
-    compute = compute_bytes(shape, context if filled is None else min(filled, context), flash_attn)
+    compute = compute_bytes(shape, tokens, flash_attn)
     vocabulary = (shape.vocabulary + shape.merges) * _VOCABULARY_ENTRY
-    return Memory(shape.weights, kv, compute, vocabulary, shape.repacked + kv + compute + vocabulary)
+    anonymous = shape.repacked + kv + compute + vocabulary
+    heads = 0
+    if mtp and shape.mtp.kv:
+        own = kv_bytes(replace(shape, kv=shape.mtp.kv, state_bytes=0), context, kv_type, swa_full)
+        # Beside a graph of one layer: the hidden row of every token, and the rows of the widest pass handed out.
+        own += compute_bytes(replace(shape, kv=shape.mtp.kv), tokens, flash_attn, outputs=1)
+        own += (tokens + BATCH) * shape.embedding * _F32
+        heads = sum(shape.mtp.layer_bytes) + own
+        anonymous += shape.mtp.repacked + own
+    return Memory(shape.weights, kv, compute, vocabulary, anonymous, heads)
 
 
 def kv_bytes(shape: Shape, context: int, kv_type: KvType, swa_full: bool = True) -> int:
@@ -113,9 +138,9 @@ def kv_bytes(shape: Shape, context: int, kv_type: KvType, swa_full: bool = True)
     return shape.state_bytes + int(sum((k + v) * width * (windowed if w else context) for k, v, w in shape.kv))
 
 
-def compute_bytes(shape: Shape, tokens: int, flash_attn: bool = False) -> int:
+def compute_bytes(shape: Shape, tokens: int, flash_attn: bool = False, outputs: int = OUTPUTS) -> int:
     """Buffers of the widest prefill pass at `tokens` in the cache: the largest stage of the graph, the scratch memory
-    beside it, and the logits handed out."""
+    beside it, and the logits handed out, at most `outputs` rows."""
     batch = max(1, min(BATCH, tokens))
     cells = _padded(tokens // batch * batch)
     kv = max((k + v for k, v, _ in shape.kv), default=0)
@@ -129,7 +154,7 @@ def compute_bytes(shape: Shape, tokens: int, flash_attn: bool = False) -> int:
         feed_forward = batch * _F32 * (3 * shape.feed_forward + 3 * shape.embedding + kv) + mask
         attention = batch * _F32 * (shape.heads * cells + 3 * shape.embedding + 2 * shape.query + kv) + mask
         scores = batch * _F16 * shape.heads * cells
-    logits = OUTPUTS * shape.vocabulary * _F32
+    logits = outputs * shape.vocabulary * _F32
     scratch = max(scores, int(batch * shape.feed_forward * 1.0625))
     return max(feed_forward, attention, logits + mask + batch * _F32 * shape.embedding) + scratch + logits
 
@@ -137,21 +162,26 @@ def compute_bytes(shape: Shape, tokens: int, flash_attn: bool = False) -> int:
 def shape_of(header: Header, kernels: Kernels = "none") -> Shape:
     """The shape of a model whose header (all parts' tensors, see `read_model`) is known."""
     layers = max(0, header.block_count - header.mtp_layers)
-    layer_bytes = [0] * layers
-    embedding = output = repacked = 0
+    layer_bytes = [0] * header.block_count
+    embedding = output = repacked = copied = 0
     for tensor in header.tensors:
-        name = tensor.name
+        name, index = tensor.name, -1
         if name == "token_embd.weight":
             embedding = tensor.size
         elif name == "output.weight":
             output = tensor.size
         elif name.startswith("blk."):
-            index = name.split(".", 2)[1]
-            if index.isdecimal() and int(index) < layers:
-                layer_bytes[int(index)] += tensor.size
+            number = name.split(".", 2)[1]
+            if number.isdecimal() and int(number) < len(layer_bytes):
+                index = int(number)
+                layer_bytes[index] += tensor.size
         if "token_embd" not in name and _is_repacked(tensor, kernels):
-            repacked += tensor.size
-    weights = header.tensor_bytes
+            if index < layers:
+                repacked += tensor.size
+            else:
+                copied += tensor.size
+    # Heads are left in the file where nothing drafts with them.
+    weights = header.tensor_bytes - sum(layer_bytes[layers:])
     if not output and embedding:
         # The table is the output matrix as well; where that is copied, both stay in memory.
         output = embedding
@@ -163,7 +193,7 @@ def shape_of(header: Header, kernels: Kernels = "none") -> Shape:
     return Shape(
         weights=weights,
         kv=_kv_layers(header, layers),
-        layer_bytes=tuple(layer_bytes),
+        layer_bytes=tuple(layer_bytes[:layers]),
         output_bytes=output,
         repacked=repacked,
         state_bytes=_state_bytes(header, layers),
@@ -175,6 +205,7 @@ def shape_of(header: Header, kernels: Kernels = "none") -> Shape:
         merges=header.lengths.get("tokenizer.ggml.merges", 0),
         window=header.sliding_window,
         context_length=header.context_length,
+        mtp=_mtp_shape(header, layers, layer_bytes[layers:], copied),
     )
 
 
@@ -212,6 +243,18 @@ def shape_from_facts(
         context_length=context_length or 0,
         rough=not known,
     )
+
+
+def _mtp_shape(header: Header, layers: int, layer_bytes: list[int], repacked: int) -> MtpShape:
+    """The heads that are loaded without being asked for; each is a layer with attention, whatever the others are."""
+    if not header.mtp_heads or header.architecture not in nextn.TRIED:
+        return MtpShape()
+    blocks = header.block_count
+    heads, windowed = header.head_count_kv, _windowed(header, blocks)
+    kv = tuple(
+        (heads[i] * header.key_length, heads[i] * header.value_length, windowed[i]) for i in range(layers, blocks)
+    )
+    return MtpShape(tuple(layer_bytes), repacked, kv)
 
 
 def _is_repacked(tensor: Tensor, kernels: Kernels) -> bool:

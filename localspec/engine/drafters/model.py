@@ -61,7 +61,7 @@ class ModelDrafter:
     def draft(self, history: Sequence[int], limit: int, drawing: Drawing | None = None, sure: Sure = float) -> Draft:
         """At most `limit` tokens; `drawing` may end the draft earlier, told by `sure` how likely a token stands whose
         largest probability (softmax of the draft's logits) is its argument. These are the draft's `tops`."""
-        limit = min(limit, self.context.size - len(history) + 1)
+        limit = min(limit, self._longest(history))
         if limit < 1 or not self._can_hold(history):
             return Draft(())
         row = self._step_to(history)
@@ -90,7 +90,7 @@ class ModelDrafter:
             tops.append(top)
             if len(drawn) == limit or token in self._ends or (drawing is not None and not drawing.go_on()):
                 break
-            row = self.context.decode([token])[-1]
+            row = self._after(token)
             passes += 1
         certain = all(law.is_one_hot for law in probs)
         return Draft(drawn, None if certain else probs, tops=tops, passes=passes)
@@ -113,6 +113,15 @@ class ModelDrafter:
 
     def close(self) -> None:
         self.context.close()
+
+    def _longest(self, history: Sequence[int]) -> int:
+        """The most tokens that there is room to draft."""
+        return self.context.size - len(history) + 1
+
+    def _after(self, token: int) -> NDArray[np.float32]:
+        """The logits after `token`, the last one drawn."""
+        row: NDArray[np.float32] = self.context.decode([token])[-1]
+        return row
 
     def _can_hold(self, tokens: Sequence[int]) -> bool:
         """Padding rows of a larger target vocabulary mean nothing to the draft and must not be indexed."""
