@@ -168,7 +168,14 @@ def write_sliding(path: Path, *, window: int = 16, layers: int = 2, width: int =
 
 
 def write_hybrid(
-    path: Path, *, layers: int = 4, width: int = 32, seed: int = 1, heads: int = 0, agreeing: float = 1.0
+    path: Path,
+    *,
+    layers: int = 4,
+    width: int = 32,
+    seed: int = 1,
+    scale: float = 2.0,
+    heads: int = 0,
+    agreeing: float = 1.0,
 ) -> Path:
     """A qwen35 model: three linear-attention layers with a recurrent state, then one of full attention. `heads` MTP
     heads behind them (the library runs one at most), `agreeing` with the target more or less."""
@@ -176,7 +183,7 @@ def write_hybrid(
     query_heads, hidden, head = 2, 2 * width, 16
     state, key_heads, value_heads, kernel = 8, 2, 2, 4
     key_width, value_width = state * key_heads, state * value_heads
-    w = _Writer(path, "qwen35", seed, 2.0)
+    w = _Writer(path, "qwen35", seed, scale)
     out = w.out
     out.add_context_length(2048)
     out.add_embedding_length(width)

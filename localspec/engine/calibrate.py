@@ -127,15 +127,14 @@ def measure_draft(draft: Context, costs: Costs, stop: Stop) -> bool:
     held = len(draft.tokens)
     tokens = filler(draft, DRAWN)
     while costs.draft_count(held) < TIMES:
-        if stop() or draft.room < DRAWN:
+        if stop() or draft.room <= DRAWN:
             return False
         before = draft.busy_s
         try:
-            for token in tokens:
-                draft.decode([token], 1)
+            drawn = draft.rehearse(tokens)
         finally:
             draft.truncate(held)
-        costs.learn_draft(held, 1, DRAWN, draft.busy_s - before)
+        costs.learn_draft(held, 1, drawn, draft.busy_s - before)
         if costs.plain_ms(held) is None:
             return False
     return True
@@ -171,7 +170,7 @@ class Calibration:
     def fresh(self, flash: str) -> Costs:
         """Costs with this kind of flash attention before anything was measured."""
         target, draft = self._loaded.target, self._loaded.draft
-        smaller = draft.model.size / max(1, target.model.size) if draft else 1.0
+        smaller = draft.share_of(target) if draft else 1.0
         return Costs(smaller, self.prior(flash), self._config.drafter)
 
     def take_up(self, flash: str) -> Costs:

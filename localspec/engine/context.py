@@ -227,6 +227,20 @@ class Context:
         del self.tokens[keep:]
         self.hidden_from = min(self.hidden_from, keep)
 
+    def alike(self, options: ContextOptions, abort: AbortFlag | None) -> "Context":
+        """Another context of this kind, for the same model."""
+        return type(self)(self.model, options, abort)
+
+    def rehearse(self, tokens: Sequence[int]) -> int:
+        """The passes that drawing a draft of `tokens` takes; returns how many of them it was. Raises as `decode`."""
+        for token in tokens:
+            self.decode([token])
+        return len(tokens)
+
+    def share_of(self, target: "Context") -> float:
+        """What a token drawn with this context costs relative to one of `target`, as the sizes say."""
+        return self.model.size / max(1, target.model.size)
+
     def save(self, path: str) -> int:
         """Write the sequence's cache and tokens to a file; returns its size in bytes. Raises `EngineError`."""
         ids = (native.llama_token * len(self.tokens))(*self.tokens)

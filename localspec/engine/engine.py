@@ -8,11 +8,14 @@ import numpy as np
 from localspec.engine import comparing, state, thorough
 from localspec.engine.agreement import Agreements
 from localspec.engine.calibrate import Calibration
+from localspec.engine.context import Context
 from localspec.engine.costs import CostReport
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.drafters.mtp import MtpDrafter
 from localspec.engine.events import Event, Notice
 from localspec.engine.generate import PREFILL_CHUNK, Reply
+from localspec.engine.head import HeadContext
 from localspec.engine.llama import AbortFlag
 from localspec.engine.load import load
 from localspec.engine.prompt import PromptEncoder
@@ -44,7 +47,12 @@ class Engine:
         if draft is not None:
             size = target.model.vocab_size
             unset = Sampler(Request(prompt=()).sampling, size)
-            self._model_drafter = ModelDrafter(draft, size, unset, np.random.default_rng(0), config.drafter)
+            rng = np.random.default_rng(0)
+            self._model_drafter = (
+                MtpDrafter(draft, target, unset, rng)
+                if isinstance(draft, HeadContext)
+                else ModelDrafter(draft, size, unset, rng, config.drafter)
+            )
 
     def cancel(self) -> None:
         """End the answer in progress, also in the middle of a decode. From any thread."""
@@ -60,11 +68,16 @@ class Engine:
 
     def save(self, path: str) -> int:
         """Write the caches to files at `path`; returns bytes. Raises `EngineError` when they cannot be written."""
-        return state.save(self._loaded.target, self._loaded.draft, Path(path))
+        return state.save(self._loaded.target, self._kept_draft(), Path(path))
 
     def restore(self, path: str) -> int:
         """Load what `save` wrote there, when it fits; returns the tokens in the target's cache that came with it."""
-        return state.restore(self._loaded.target, self._loaded.draft, Path(path))
+        return state.restore(self._loaded.target, self._kept_draft(), Path(path))
+
+    def _kept_draft(self) -> Context | None:
+        """The draft's context where its cache is of use later; heads need the target's rows too, and start anew."""
+        draft = self._loaded.draft
+        return None if isinstance(draft, HeadContext) else draft
 
     def generate(self, request: Request) -> Iterator[Event]:
         """Answer one request; the events are in `events.py`. Raises `EngineError` when it cannot be answered."""

@@ -21,9 +21,10 @@ from llama_cpp import _ggml
 from llama_cpp import llama_cpp_ext as extension
 from numpy.typing import NDArray
 
-from localspec.engine.context import SEQUENCE, Context, ContextOptions
+from localspec.engine.context import SEQUENCE, Context, ContextOptions, RollbackDepth
 from localspec.engine.errors import DecodeError
 from localspec.engine.llama import AbortFlag, Model
+from localspec.engine.requests import KvType
 from localspec.nextn import can_run, needed_tensors
 
 Rows = NDArray[np.float32]
@@ -33,8 +34,8 @@ Rows = NDArray[np.float32]
 class HeadContext(Context):
     """The heads' cache: `tokens[i]` was read beside the hidden row of the token before it, from `first` on.
 
-    `heads` is how many there are. All of them hold the same positions; `decode` alone reads with rows of zeros, which
-    serves to time it.
+    `heads` is how many there are; all of them hold the same positions. `decode` by itself reads beside whatever rows
+    were there last.
     """
 
     _KIND = native.LLAMA_CONTEXT_TYPE_MTP
@@ -42,7 +43,9 @@ class HeadContext(Context):
     def __init__(self, model: Model, options: ContextOptions, abort: AbortFlag | None = None) -> None:
         self.heads = max(1, model.mtp_layers)
         self.first = 0
-        super().__init__(model, replace(options, rollback=0, hidden=False), abort)
+        super().__init__(model, replace(options, outputs=1, rollback=0, hidden=False), abort)
+        if model.sliding_window and not options.swa_full:
+            self.depth = RollbackDepth("window", model.sliding_window)
         # Rows of the tokens whose logits are wanted: the last one's, which the next guess is made from.
         extension.llama_set_embeddings_nextn(self._ctx, True, True)
         rows = np.ctypeslib.as_array(self._batch.embd, shape=(self.options.batch * self.hidden_width,))
@@ -85,6 +88,24 @@ class HeadContext(Context):
         hidden = extension.llama_get_embeddings_nextn_ith(self._ctx, head)
         return logits[-1], np.ctypeslib.as_array(hidden, shape=(1, self.hidden_width)).copy()
 
+    def rehearse(self, tokens: Sequence[int]) -> int:
+        """As the base says: what was accepted is read before, and each head has its turn."""
+        row, start = self._rows[:1].copy(), len(self.tokens) + 1
+        self.read(tokens[:1], row)
+        count = len(tokens) if self.heads == 1 else min(len(tokens), self.heads)
+        for i in range(count):
+            if self.heads == 1:
+                self.guess(start + i, tokens[i : i + 1], row)
+            else:
+                self.guess(start, tokens[: i + 1], np.repeat(row, i + 1, axis=0))
+        return count
+
+    def share_of(self, target: Context) -> float:
+        """As the base says: one layer of the target's and its output matrix are read for a guess."""
+        model = self.model
+        output = model.vocab_size * int(native.llama_model_n_embd(model.handle))
+        return min(1.0, 1 / max(1, model.layers) + output / max(1, int(native.llama_model_n_params(model.handle))))
+
     def clear(self) -> None:
         super().clear()
         self.first = 0
@@ -126,10 +147,11 @@ def runnable_heads(model: Model) -> int:
     return 0 if missing else heads
 
 
-def drawing_share(model: Model) -> float:
-    """What a guess costs relative to a plain pass, as the sizes say: one layer and the output matrix."""
-    output = model.vocab_size * int(native.llama_model_n_embd(model.handle))
-    return min(1.0, 1 / max(1, model.layers) + output / max(1, int(native.llama_model_n_params(model.handle))))
+def bytes_per_token(model: Model, kv_type: KvType) -> int:
+    """What heads add to the memory of a token of context: their caches, and the hidden row."""
+    return model.kv_bytes_per_token(kv_type) * model.mtp_layers // max(1, model.layers) + 4 * int(
+        native.llama_model_n_embd_out(model.handle)
+    )
 
 
 def _parts(path: Path) -> list[Path]:

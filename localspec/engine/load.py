@@ -14,6 +14,7 @@ from localspec.engine.cost_store import CostStore, flash_key
 from localspec.engine.encoder_context import open_context
 from localspec.engine.errors import LoadError
 from localspec.engine.fast_draft import file_to_load
+from localspec.engine.head import HeadContext, bytes_per_token, runnable_heads
 from localspec.engine.llama import AbortFlag, Device, Model, gpus, start_library
 from localspec.engine.memo import Memo
 from localspec.engine.probe import probe_rollback
@@ -34,24 +35,27 @@ RUNNABLE_ENCODERS = frozenset({"t5"})
 
 @dataclass(slots=True)
 class Loaded:
-    """What an engine works with. `draft` is the draft model's context."""
+    """What an engine works with. `draft` is the draft model's context, or that of the target's own heads."""
 
     target: Context
     draft: Context | None
     info: EngineInfo
 
     def close(self) -> None:
-        for context in (self.target, self.draft):
-            if context is not None:
-                context.close()
-                context.model.close()
+        contexts = [context for context in (self.target, self.draft) if context is not None]
+        for context in contexts:
+            context.close()
+        # Heads are of the target's own model, which must outlive both.
+        for context in contexts:
+            context.model.close()
 
 
 def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], None] | None) -> Loaded:
     """Load target and draft. `progress` gets the fraction done; `abort` will end decodes. Raises `EngineError`."""
     begun = time.monotonic()
     library = start_library()
-    paths = [config.target] if config.draft is None else [config.target, config.draft]
+    heads = config.drafter == "mtp"
+    paths = [config.target] if config.draft is None or heads else [config.target, config.draft]
     for path in paths:
         check_readable(path)
     sizes = [Path(path).stat().st_size for path in paths]
@@ -70,16 +74,20 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
 
             if i and not layers[i]:
                 path = file_to_load(config, threads, abort)
-            models.append(Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, progress=report))
+            models.append(
+                Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, heads=heads, progress=report)
+            )
         for model in models:
             _check_encoder(model)
         _check_pair(models)
+        if heads and not runnable_heads(models[0]):
+            raise LoadError(f"{config.target} carries no MTP heads that can run; a draft model or lookup may do")
         encodes = models[0].has_encoder
         # A text as long as the model was trained for, and an answer of that length.
         known = models[0].train_context * (2 if encodes else 1)
-        size = config.context or machine.choose_context(
-            known, sum(m.kv_bytes_per_token(config.kv_type) for m in models), machine.free_memory()
-        )
+        per_token = sum(m.kv_bytes_per_token(config.kv_type) for m in models)
+        per_token += bytes_per_token(models[0], config.kv_type) if heads else 0
+        size = config.context or machine.choose_context(known, per_token, machine.free_memory())
         faster = CostStore(config.cache_dir).faster_flash(flash_key(config, threads, layers[0]))
         flash = _flash(config, on_gpu=any(layers), faster=faster)
         for model in models:
@@ -100,10 +108,13 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
                 # Snapshots for all but one token of a batch, or more, are a failed native assertion; and the library
                 # makes no batch longer than the context.
                 rollback=max(0, min(longest, RECURRENT_ROLLBACK, min(batch, size) - 2)),
+                hidden=heads,
             )
             context = open_context(model, options, abort)
             contexts.append(context)
             context.depth = _remembered_depth(config, context, on_gpu=any(layers))
+        if heads:
+            contexts.append(HeadContext(models[0], contexts[0].options, abort))
     except BaseException:
         for context in contexts:
             context.close()
@@ -180,7 +191,8 @@ def _gpu_layers(config: EngineConfig, paths: list[str], sizes: list[int]) -> lis
     counts = []
     for path in paths:
         header = Model(path, vocab_only=True)
-        counts.append(header.layers + 1)
+        # As the library counts: heads too, loaded or not, and the output matrix.
+        counts.append(header.layers + header.mtp_layers + 1)
         header.close()
     shares = machine.share_gpu(sum(d.free for d in devices), list(zip(sizes, counts, strict=True))[::-1])[::-1]
     return [share if wanted is None else wanted for wanted, share in zip(asked, shares, strict=True)]
@@ -226,7 +238,7 @@ def _info(
     spelled = {"bos": model.bos, "eos": model.eos}
     return EngineInfo(
         target=Path(config.target).name,
-        draft=Path(config.draft).name if config.draft and draft else None,
+        draft=Path(config.draft).name if config.draft and draft and draft.model is not model else None,
         context=target.size,
         train_context=model.train_context,
         threads=target.options.threads,

@@ -202,7 +202,7 @@ class _Run:
         if draft is None or not self._cuts or draft.depth.kind != "unlimited":
             return
         options = replace(draft.options, context=best.context.options.context, flash_attn=best.flash)
-        context = open_context(draft.model, options, self._abort)
+        context = draft.alike(options, self._abort)
         try:
             for length in (_short(best.context, self._widest), long):
                 if self._gone(0.9) or not read_up_to(context, length, lambda: self._gone(0.9), chunk=128):

@@ -10,7 +10,7 @@ import pytest
 from localspec import nextn
 from localspec.engine.context import Aborted, Context, ContextOptions
 from localspec.engine.errors import DecodeError
-from localspec.engine.head import HeadContext, drawing_share, runnable_heads
+from localspec.engine.head import HeadContext, runnable_heads
 from localspec.engine.llama import AbortFlag, Model
 from tests import tiny
 
@@ -198,10 +198,15 @@ def test_which_files_have_heads_that_run(
     assert not nextn.can_run("llama", 1)
 
 
-def test_a_guess_is_priced_by_the_sizes(head_files: dict[str, Path]) -> None:
-    model = Model(str(head_files["chained"]), heads=True)
-    assert 1 / model.layers < drawing_share(model) < 1
-    model.close()
+@BOTH
+def test_a_rehearsal_makes_the_passes_of_a_draft(make: Make, name: str) -> None:
+    """What it takes is measured with it, so it must not be cheaper; and it is priced by the sizes before."""
+    target, heads = make(name)
+    target.decode(TEXT, 1)
+    heads.read(TEXT[:8], rows_before(target, 0, 8))
+    assert heads.rehearse(TEXT[8:12]) == (3 if name == "chained" else 4)
+    assert heads.truncate(8) == 8
+    assert 1 / heads.model.layers < heads.share_of(target) < 1
 
 
 def _leave_out(source: Path, to: Path, what: str) -> None:

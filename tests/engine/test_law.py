@@ -75,7 +75,7 @@ def exact_law(file: Path, settings: SamplerSettings) -> Law:
         longer: Law = {}
         for tokens, probability in law.items():
             sequence = [*start, *tokens]
-            context.truncate(min(len(context.tokens), len(start) - 1))
+            context.truncate(0 if model.is_recurrent else min(len(context.tokens), len(start) - 1))
             for begin, end in stretches(len(context.tokens), len(sequence), 512, text):
                 row = context.decode(sequence[begin:end])[-1]
             next_law = sampler.distribution(row, sequence)
@@ -101,9 +101,12 @@ def draw(
 ) -> tuple[Counter, float]:
     """Counts of answers, and the acceptance rate of the drafts in them; `drafters` counts the cycles of each.
 
-    `fields` are further ones of the request.
+    `fields` are further ones of the request. Without a `draft` among the files the target's heads draft.
     """
-    engine = Engine(EngineConfig(str(files["target"]), str(files["draft"]), context=512, threads=1, flash_attn="on"))
+    draft, drafter = (str(files["draft"]), "draft") if "draft" in files else (None, "mtp")
+    engine = Engine(
+        EngineConfig(str(files["target"]), draft, drafter, context=512, threads=1, flash_attn="on")  # type: ignore[arg-type]
+    )
     counts: Counter[tuple[int, ...]] = Counter()
     judged = accepted = 0
     for seed in range(samples):

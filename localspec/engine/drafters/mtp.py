@@ -24,11 +24,10 @@ class MtpDrafter(ModelDrafter):
     When it drafts, the target holds all of the history but its last token.
     """
 
-    name = "mtp"
     context: HeadContext
 
     def __init__(self, context: HeadContext, target: Context, sampler: Sampler, rng: Uniform) -> None:
-        super().__init__(context, target.model.vocab_size, sampler, rng)
+        super().__init__(context, target.model.vocab_size, sampler, rng, "mtp")
         self._target = target
         self._read = 0
         self._tokens: list[int] = []
@@ -54,7 +53,8 @@ class MtpDrafter(ModelDrafter):
         return min(longest, self.context.heads) if self.context.heads > 1 else longest
 
     def _can_hold(self, tokens: Sequence[int]) -> bool:
-        return super()._can_hold(tokens) and (len(tokens) < 2 or self._target.hidden_from <= len(tokens) - 2)
+        known, last = self._target, len(tokens) - 1
+        return super()._can_hold(tokens) and (last < 1 or known.hidden_from < last <= len(known.tokens))
 
     def _agree(self, tokens: Sequence[int]) -> int:
         return min(super()._agree(tokens), self._read)
