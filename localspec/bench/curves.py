@@ -128,9 +128,7 @@ def from_json(found: Any) -> Curve:
 def of_costs(report: CostReport, runs: Iterable[Run], name: str = "measured here") -> Curve:
     """The engine's measured costs."""
     draft = report.draft_token
-    return Curve(
-        name, report.widths, report.contexts, report.table, _draft_seen(list(runs)) if draft is None else draft
-    )
+    return Curve(name, report.widths, report.contexts, report.table, draft_seen(list(runs)) if draft is None else draft)
 
 
 def of_runs(runs: Iterable[Run]) -> Curve | None:
@@ -146,10 +144,10 @@ def of_runs(runs: Iterable[Run]) -> Curve | None:
         return None
     widths = tuple(medians)
     costs = tuple(1.0 if width == 1 else max(1.0, medians[width] / plain) for width in widths)
-    return Curve("the passes of these answers", widths, (0,), (costs,), _draft_seen(runs))
+    return Curve("the passes of these answers", widths, (0,), (costs,), draft_seen(runs))
 
 
-def _draft_seen(runs: list[Run]) -> float | None:
+def draft_seen(runs: list[Run]) -> float | None:
     """A draft token relative to a plain pass, in these answers."""
     plain = [cycle.verify_ms for run in runs for cycle in run.cycles if not cycle.proposed]
     drawn = [

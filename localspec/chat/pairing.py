@@ -1,5 +1,6 @@
 """From what a person asked for to a running engine: which files, do they belong together, what if the draft fails."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,7 +52,8 @@ class Choice:
         draft when the person named it."""
         target, draft = Path(self.config.target), self.config.draft
         named = self.name and not Path(self.name).is_file()
-        return self.name if named else str(target.absolute()), draft if self.explicit else None
+        mine = self.explicit and self.config.drafter == "draft"
+        return self.name if named else str(target.absolute()), draft if mine else None
 
 
 def choose(
@@ -82,12 +84,9 @@ def choose(
     notes: list[str] = []
     file = found.draft
     drafter: ModelDrafterName = "draft"
-    if mode == "self":
-        raise CannotChoose(
-            f"there is no draft made of {found.target.name}'s own layers yet; `localspec models make-draft "
-            f"{spec}` makes one"
-        )
-    if mode in ("off", "lookup", "mtp"):
+    own = _own_layers(found.target, spec, mode, draft)
+    instead = "drafting with its own layers" if own else LOOKUP_INSTEAD
+    if mode in ("off", "lookup", "mtp", "self"):
         drafter = "mtp" if mode == "mtp" else "draft"
         file = None
         if draft:
@@ -97,16 +96,38 @@ def choose(
             raise CannotChoose(
                 found.notes[0] if found.notes else "--speculate draft needs a draft: name one with --draft"
             )
-        notes += [f"{note}; {LOOKUP_INSTEAD}" for note in found.notes]
+        notes += [f"{note}; {instead}" for note in found.notes]
     elif not (verdict := check_pair(found.target, file, paths.cache_dir())).compatible:
         reason = f"{file.name} cannot draft for {found.target.name}: {verdict.reason}"
         if explicit:
             raise CannotChoose(reason)
-        notes.append(f"{reason}; {LOOKUP_INSTEAD}")
+        notes.append(f"{reason}; {instead}")
         file = None
+    if file is None and own is not None:
+        file, drafter = own, "self"
     name = found.pair.key if found.pair else spec
     config = replace(configure(str(found.target), str(file) if file else None), drafter=drafter)
     return Choice(config, mode, explicit, name, tuple(notes))
+
+
+def _own_layers(target: Path, spec: str, mode: Speculate, draft: str | None) -> Path | None:
+    """The draft made of the target's own layers, where it may be used: asked for, or in `auto` found to be worth it.
+
+    Raises `CannotChoose` when it was asked for and there is none.
+    """
+    from localspec.models import selfdraft
+
+    if mode not in ("auto", "self"):
+        return None
+    found = selfdraft.find(target)
+    if mode == "auto":
+        return found.path if found and found.measured and found.measured.worth and draft is None else None
+    if found is None:
+        raise CannotChoose(
+            f"there is no draft made of the layers of {target.name}: `localspec models make-draft {shlex.quote(spec)}` "
+            "makes one"
+        )
+    return found.path
 
 
 def _starter(menu: Any) -> str:
@@ -124,7 +145,7 @@ def start(
     Raises `EngineError`. A draft nobody asked for that cannot be loaded is left out, with a note.
     """
     notes: tuple[str, ...] = ()
-    for config in (choice.config, replace(choice.config, draft=None)):
+    for config in (choice.config, replace(choice.config, draft=None, drafter="draft")):
         client = make(config)
         try:
             info = client.start(on_progress)

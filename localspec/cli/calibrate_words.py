@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import exp, log
 from statistics import fmean
 
+from localspec.bench import theory
 from localspec.engine.costs import CostReport
 
 SHOWN = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32)
@@ -30,29 +31,21 @@ USUAL_RATES = (0.6, 0.8, 0.9)
 """Acceptance rates that draft models reach on chat, on code and on edits."""
 
 
-def expected(rate: float, length: int) -> float:
-    """Tokens a cycle yields with a draft of `length` tokens, each right with probability `rate`."""
-    return length + 1.0 if rate >= 1 else (1 - rate ** (length + 1)) / (1 - rate)
-
-
 def pays_from(cost: float, length: int) -> float | None:
     """The acceptance rate from which a cycle of `cost` plain passes beats plain decoding; None: not even at 100 %."""
-    if expected(1.0, length) <= cost:
+    if theory.expected_tokens(1.0, length) <= cost:
         return None
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if expected(middle, length) < cost else (low, middle)
+        low, high = (middle, high) if theory.expected_tokens(middle, length) < cost else (low, middle)
     return high
 
 
 def best_length(report: CostReport, context: int, rate: float, token: float) -> tuple[int, float]:
     """The draft length that gains most at an acceptance rate, each token costing `token` plain passes, and its speed
     relative to plain decoding."""
-    lengths = range(1, report.widths[-1])
-    gains = {k: expected(rate, k) / (report.relative(k + 1, context) + k * token) for k in lengths}
-    best = max(gains, key=lambda k: gains[k])
-    return best, gains[best]
+    return theory.best_length(rate, token, lambda width: report.relative(width, context), report.widths[-1] - 1)
 
 
 def contexts(report: CostReport) -> tuple[int, int | None]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from localspec.cli.errors import Failure
+from localspec.cli.options import Number
 from localspec.cli.output import print_json
 from localspec.cli.terminal import aside, is_terminal, one_line, say
 
@@ -27,13 +28,13 @@ def list_command(as_json: bool) -> None:
     """Show every pair: whether it fits this machine, whether it is here, what it costs to fetch."""
     from localspec import paths
     from localspec.cli import models_show
-    from localspec.models import catalog, rows
+    from localspec.models import catalog, rows, selfdraft
     from localspec.models.hardware import read_machine
 
     known = catalog.load()
     machine = read_machine(paths.cache_dir())
     show = models_show.list_as_json if as_json else models_show.list_as_table
-    show(rows.rows(known, machine), rows.singles(known), machine, known.problems)
+    show(rows.rows(known, machine), rows.singles(known), selfdraft.here(), machine, known.problems)
     if not as_json:
         for problem in known.problems:
             say(str(problem))
@@ -104,16 +105,35 @@ def add(name: str, target: Path, draft: Path | None, as_json: bool) -> None:
                     "proposed_drafts": proposals})  # fmt: skip
 
 
+@group.command("make-draft")
+@click.argument("name", metavar="NAME|FILE")
+@click.option("--keep", type=Number(int, 1), help="Layers to keep.  [default: six of seven]")
+@click.option("--no-measure", is_flag=True, help="Only write it.")
+@JSON
+def make_draft_command(name: str, keep: int | None, no_measure: bool, as_json: bool) -> int:
+    """Make a draft of a model's own layers, some in the middle left out, and say whether it is worth using here.
+
+    It is written beside the model in the store, tensors copied as they are, and tried on three short requests: how many
+    of the model's own tokens it guesses, what one costs, and what follows. `--speculate self` drafts with it; auto does
+    where it was found to be worth it and the model has no other draft.
+    """
+    from localspec.cli.make_draft import make_draft
+
+    return make_draft(name, keep, measure=not no_measure, as_json=as_json)
+
+
 @group.command()
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--self-draft", is_flag=True, help="Only the draft that was made of the model's own layers.")
 @JSON
-def remove(name: str, yes: bool, as_json: bool) -> None:
-    """Delete the files of NAME that localspec fetched, saying first how much that frees. Others are never touched."""
+def remove(name: str, yes: bool, self_draft: bool, as_json: bool) -> None:
+    """Delete the files of NAME that localspec fetched or made, saying first how much that frees. Others are never
+    touched."""
     from localspec.models import removal
     from localspec.models.partial import human
 
-    plan = removal.plan(name)
+    plan = removal.plan(name, only_self_draft=self_draft)
     if not as_json:
         for sentence in plan.stays:
             aside(sentence)

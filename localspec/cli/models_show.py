@@ -13,13 +13,18 @@ from localspec.cli.terminal import StatusLine, aside, one_line, say
 from localspec.models.hardware import Machine
 from localspec.models.partial import human
 from localspec.models.rows import FileState, Row
+from localspec.models.selfdraft import SelfDraft
 from localspec.models.toml_blocks import Problem
 
 UNKNOWN = "–"
 
 
 def list_as_table(
-    rows: Sequence[Row], singles: Sequence[FileState], machine: Machine, problems: Sequence[Problem]
+    rows: Sequence[Row],
+    singles: Sequence[FileState],
+    made: Sequence[SelfDraft],
+    machine: Machine,
+    problems: Sequence[Problem],
 ) -> None:
     """The menu for a person, on stdout."""
     del problems  # said on stderr by the caller
@@ -30,6 +35,13 @@ def list_as_table(
         lines = [(one.file.key, _here(one.state, [one]), _size(one.file.size), one.file.licence or UNKNOWN,
                   one.file.note or "") for one in singles]  # fmt: skip
         print_table(("NAME", "HERE", "SIZE", "LICENCE", "NOTE"), lines, right=("SIZE",), whole=("NAME", "SIZE"))
+    if made:
+        click.echo("\nDrafts made of a model's own layers (--speculate self):")
+        print_table(
+            ("MODEL", "KEPT", "SIZE", "GUESSES", "A TOKEN COSTS", "WORTH USING HERE"),
+            [_self_draft(one) for one in made],
+            right=("SIZE",), whole=("KEPT", "SIZE"),
+        )  # fmt: skip
     click.echo()
     gpus = "".join(f", {gpu.description or gpu.name} with {human(gpu.total)}" for gpu in machine.gpus if not gpu.shared)
     click.echo(one_line(f"This machine: {human(machine.ram_free)} of {human(machine.ram_total)} memory free{gpus}."))
@@ -37,13 +49,18 @@ def list_as_table(
 
 
 def list_as_json(
-    rows: Sequence[Row], singles: Sequence[FileState], machine: Machine, problems: Sequence[Problem]
+    rows: Sequence[Row],
+    singles: Sequence[FileState],
+    made: Sequence[SelfDraft],
+    machine: Machine,
+    problems: Sequence[Problem],
 ) -> None:
     """The menu for scripts: one JSON object."""
     print_json(
         {
             "pairs": [_row_data(row) for row in rows],
             "files": [_file_data(one) for one in singles],
+            "self_drafts": [self_draft_data(one) for one in made],
             "machine": asdict(machine),
             "problems": [{**asdict(one), "text": str(one)} for one in problems],
         }
@@ -99,6 +116,23 @@ def _file_data(one: FileState) -> dict[str, Any]:
         "key": file.key, "name": file.name, "state": one.state, "path": one.path, "partial": one.partial,
         "size": file.size, "sha256": file.sha256, "licence": file.licence, "quantisation": file.quantisation,
         "architecture": file.architecture,
+    }  # fmt: skip
+
+
+def _self_draft(one: SelfDraft) -> tuple[str, ...]:
+    found = one.measured
+    kept, size = f"{one.kept} of {one.layers} layers", human(one.size)
+    if found is None:
+        return one.target.name, kept, size, UNKNOWN, UNKNOWN, "not measured"
+    worth = f"{'yes' if found.worth else 'no'}, {found.expected:.2f}x at best"
+    return one.target.name, kept, size, f"{found.agreement:.0%}", f"{found.token_cost:.2f}", worth
+
+
+def self_draft_data(one: SelfDraft) -> dict[str, Any]:
+    """A draft made of a model's own layers, for scripts."""
+    return {
+        "target": one.target, "path": one.path, "size": one.size, "layers": one.layers, "kept": one.kept,
+        "left_out": one.left_out, "measured": asdict(one.measured) if one.measured else None,
     }  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def check_file(header: Header) -> None:
                 f"{where} is damaged: tensor {plain(tensor.name)} is said to start at {tensor.offset:,}, where "
                 f"{expected:,} is right; fetch or copy it again"
             )
-        expected = _padded(tensor.offset + tensor.size, header.alignment)
+        expected = padded(tensor.offset + tensor.size, header.alignment)
     if header.expected_bytes > header.file_bytes:
         share = header.file_bytes / header.expected_bytes
         raise DamagedGGUF(
@@ -189,7 +189,7 @@ def _parse(file: BinaryIO, size: int, path: Path, tokens: bool) -> Header:
         path=path,
         version=version,
         file_bytes=size,
-        data_offset=_padded(cursor.position, alignment) if table else cursor.position,
+        data_offset=padded(cursor.position, alignment) if table else cursor.position,
         alignment=alignment,
         metadata=metadata,
         lengths=lengths,
@@ -297,5 +297,6 @@ def _tensors(cursor: Cursor, count: int, path: Path) -> tuple[Tensor, ...]:
     return tuple(table.values())
 
 
-def _padded(size: int, alignment: int) -> int:
+def padded(size: int, alignment: int) -> int:
+    """The next multiple of the alignment."""
     return -(-size // alignment) * alignment

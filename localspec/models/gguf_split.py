@@ -34,12 +34,25 @@ def read_model(path: Path, *, tokens: bool = False) -> Header:
     Of a split model the first part's metadata with the tensors and the size of all parts; the offsets in its tensor
     table are within each part. Raises `ModelError` subclasses.
     """
+    parts = read_parts(path, tokens=tokens)
+    if len(parts) < 2:
+        return parts[0]
+    return replace(
+        parts[0],
+        file_bytes=sum(part.file_bytes for part in parts),
+        tensors=tuple(tensor for part in parts for tensor in part.tensors),
+    )
+
+
+def read_parts(path: Path, *, tokens: bool = False) -> list[Header]:
+    """The headers of all files of a whole model, in order: one, or as many as it is split into. Raises as `read_model`
+    does."""
     header = read_header(path, tokens=tokens)
     check_model(header)
     check_file(header)
-    if header.split_count < 2:
-        return header
     parts = [header]
+    if header.split_count < 2:
+        return parts
     for number, part in enumerate(part_paths(path, header.split_count)[1:], 2):
         try:
             further = read_header(part)
@@ -49,8 +62,4 @@ def read_model(path: Path, *, tokens: bool = False) -> Header:
         if further.split_no != number - 1 or further.split_count != header.split_count:
             raise DamagedGGUF(f"{named(part)} is not part {number} of {header.split_count}: fetch it again")
         parts.append(further)
-    return replace(
-        header,
-        file_bytes=sum(part.file_bytes for part in parts),
-        tensors=tuple(tensor for part in parts for tensor in part.tensors),
-    )
+    return parts

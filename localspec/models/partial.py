@@ -20,7 +20,8 @@ CHUNK = 1 << 20
 FETCHED = ".fetched.json"
 """What the note beside a fetched file adds to its name."""
 
-_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
+FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
+"""What a full disk or a used-up quota says."""
 
 
 class WrongContent(ModelError):
@@ -28,7 +29,7 @@ class WrongContent(ModelError):
 
 
 class DiskFull(ModelError):
-    """The disk filled up; the part fetched so far is kept."""
+    """The disk filled up; the message says what is kept."""
 
 
 def human(size: float) -> str:
@@ -99,7 +100,7 @@ class Part:
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in FULL:
                 raise
             raise self.disk_full() from error
 

@@ -10,7 +10,7 @@ import filelock
 
 from localspec import paths
 from localspec.models import catalog as menu
-from localspec.models import own, reference, store
+from localspec.models import own, reference, selfdraft, store
 from localspec.models.catalog import Catalog, ModelFile
 from localspec.models.errors import ModelError, named, plain
 from localspec.models.partial import FETCHED, lock_of
@@ -36,27 +36,37 @@ class Plan:
     places: tuple[Path, ...] = ()
 
 
-def plan(name: str) -> Plan:
-    """Look at what removing `name` (a pair, a file's key, OWNER/REPO[:QUANT]) would do. Changes nothing.
+def plan(name: str, *, only_self_draft: bool = False) -> Plan:
+    """Look at what removing `name` (a pair, a file's key, OWNER/REPO[:QUANT]) would do: its files, and the drafts made
+    of their layers, or those only. Changes nothing.
 
     Raises ModelError when there is nothing of that name.
     """
     known = menu.load()
-    own_entry = _is_own(name)
-    delete: list[Path] = []
     stays: list[str] = []
     places = _places(name, known, stays)
+    made = [file for place in (*places, *_elsewhere(name, known)) for file in selfdraft.files_of(place)]
+    if only_self_draft:
+        if not made:
+            raise ModelError(f"no draft made of the layers of {plain(name)} is on this disk")
+        return _plan(name, made, [], own_entry=False, places=made)
+    own_entry = _is_own(name)
+    delete: list[Path] = []
     for place in places:
         if store.fetched(place):
             delete.append(place)
         elif place.is_file():
             stays.append(_not_ours(place))
         delete += _leftovers(place)
-    if not delete and not own_entry and not stays:
+    if not delete and not made and not own_entry and not stays:
         raise ModelError(f"nothing of {plain(name)} is on this disk")
+    return _plan(name, [*delete, *made], stays, own_entry=own_entry, places=[*places, *made])
+
+
+def _plan(name: str, delete: list[Path], stays: list[str], *, own_entry: bool, places: list[Path]) -> Plan:
     delete = list(dict.fromkeys(delete))  # the parts of a split file share their folder's leftovers
     frees = sum(path.stat().st_size for path in delete)
-    ours = tuple(place for place in places if _in_store(place))
+    ours = tuple(dict.fromkeys(place for place in places if _in_store(place)))
     return Plan(name, tuple(delete), frees, tuple(stays), own_entry, ours)
 
 
@@ -131,6 +141,16 @@ def _places(name: str, known: Catalog, stays: list[str]) -> list[Path]:
     if found := store.find_reference(known, asked):
         stays.append(_not_ours(found))
     return []
+
+
+def _elsewhere(name: str, known: Catalog) -> list[Path]:
+    """Where the files of `name` are that other programs keep: a draft made of one's layers is ours all the same."""
+    pair = known.pairs.get(name)
+    files = known.files_of(pair) if pair else [known.files[name]] if name in known.files else []
+    found = [path for file in files if (path := store.find(file)) is not None]
+    if not files and (asked := reference.parse(name)) and (path := store.find_reference(known, asked)):
+        found.append(path)
+    return [path for path in found if not _in_store(path)]
 
 
 def _of_repository(asked: reference.Reference) -> list[Path]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from localspec.bench import theory
 from localspec.cli import calibrate_words as words
 from localspec.engine.client import EngineClient
 from localspec.engine.cost_report import CostReport, FlashTime
@@ -45,7 +46,7 @@ def test_what_pays_is_the_formulas_break_even() -> None:
         assert sum(rate**i for i in range(length + 1)) == pytest.approx(cost)
     assert words.pays_from(4.0, 3) is None
     assert words.pays_from(4.5, 3) is None
-    assert words.expected(1.0, 5) == 6.0
+    assert theory.expected_tokens(1.0, 5) == 6.0
 
 
 def test_the_best_length_is_the_best_of_all() -> None:

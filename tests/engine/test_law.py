@@ -103,7 +103,8 @@ def draw(
 
     `fields` are further ones of the request. Without a `draft` among the files the target's heads draft.
     """
-    draft, drafter = (str(files["draft"]), "draft") if "draft" in files else (None, "mtp")
+    draft = str(files["draft"]) if "draft" in files else None
+    drafter = "mtp" if draft is None else "self" if mode == "self" else "draft"
     engine = Engine(
         EngineConfig(str(files["target"]), draft, drafter, context=512, threads=1, flash_attn="on")  # type: ignore[arg-type]
     )
