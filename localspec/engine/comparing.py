@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.engine import rule_cost, rule_rates
-from localspec.engine.context import Aborted, Context
+from localspec.engine.context import Aborted, Context, stretches
 from localspec.engine.distribution import Distribution
 from localspec.engine.errors import EngineError
 from localspec.engine.events import Finished, Token
@@ -114,11 +114,11 @@ class _Comparison:
         """The target's logits after `history` and each of `tokens`."""
         target = self._target
         kept = target.truncate(min(common_prefix(target.tokens, history), len(history) - 1))
-        behind = list(history[kept:])
-        while len(behind) + len(tokens) > target.options.batch:
-            target.decode(behind[: target.options.batch - len(tokens) - 1], 0)
-            del behind[: target.options.batch - len(tokens) - 1]
-        return target.decode([*behind, *tokens], len(tokens) + 1)
+        text = len(self._ids) if target.encodes else 0
+        *before, (start, end) = stretches(kept, len(history), target.options.batch - len(tokens), text)
+        for begin, stop in before:
+            target.decode(history[begin:stop], 0)
+        return target.decode([*history[start:end], *tokens], len(tokens) + 1)
 
 
 class _Noting(Sampler):

@@ -40,16 +40,18 @@ def nothing(fraction: float) -> None:
     pass
 
 
+@pytest.mark.parametrize("names", [("target", "twin"), ("t5", "t5-twin")])
 @pytest.mark.parametrize("settings", [PLAIN_SAMPLING, FILTERED])
 def test_a_draft_that_is_the_target_loses_nothing_under_any_rule(
-    make_engine: MakeEngine, settings: SamplerSettings
+    make_engine: MakeEngine, settings: SamplerSettings, names: tuple[str, str]
 ) -> None:
-    engine = make_engine("target", "twin")
+    engine = make_engine(*names)
     # Another text first: nothing of it is taken for this one's.
     engine.measure(replace(JOB, prompt=prompt("ddcba"), seed=6), nothing)
     found = engine.measure(replace(JOB, sampling=settings), nothing)
     assert found.complete
-    assert [place.context for place in found.places] == [6 + start for start in (1, 4, 7, 10)]
+    length = engine.count(JOB.prompt)
+    assert [place.context for place in found.places] == [length + start for start in (1, 4, 7, 10)]
     for place in found.places:
         assert place.drawn == 4
         assert place.minima == pytest.approx(1.0, abs=1e-4)

@@ -36,13 +36,19 @@ EXTRACTION = (
     "Mira Kos ordered 1 desk at 180.00, and Jon Aas came back for 4 chairs at 39.90 each."
 )
 
-SUMMARY = (
-    "Summarise in three sentences.\n\n"
+HARBOUR = (
     "The old harbour of Lindvik was built in 1871, when herring brought three hundred boats a year to the bay. After "
     "the fish moved north in the twenties, most of the sheds stood empty, and the railway was taken up in 1958. Ten "
     "years ago a group of carpenters bought the largest shed for the price of its timber. They repaired the slipway "
     "first, because boats that could be lifted would bring work, and lived in a caravan for two winters. Today eleven "
     "people work there, the slipway is booked until next autumn, and the town talks about the railway again."
+)
+
+SUMMARY = f"Summarise in three sentences.\n\n{HARBOUR}"
+
+QUOTATION = (
+    "Who bought the shed, and what did they do first? Answer by quoting the sentences of the text that say it, word "
+    f"for word.\n\n{HARBOUR}"
 )
 
 REQUESTS = {"edit": EDIT, "code": CODE, "chat": CHAT, "extraction": EXTRACTION, "summary": SUMMARY}
