@@ -91,10 +91,11 @@ class _Comparison:
     def _place(self, history: list[int]) -> None:
         """Draft behind `history`, read it with the target, and reckon."""
         self._drafter.sampler = noting = _Noting(self._job.sampling, self._target.model.vocab_size)
+        self._read(history)
         draft = self._drafter.draft(history, min(self._job.longest, self._target.size - len(history) - 1))
         if not draft.tokens:
             return
-        rows = self._read(history, draft.tokens)
+        rows = self._target.decode([history[-1], *draft.tokens], len(draft.tokens) + 1)
         q = draft.probs or [Distribution.one_hot(token) for token in draft.tokens]
         p = [self._sampler.distribution(row, [*history, *draft.tokens[:i]]) for i, row in enumerate(rows)]
         self._places.append(
@@ -110,15 +111,13 @@ class _Comparison:
         if self._job.timed and not self._costs and len(draft.tokens) == self._job.longest:
             self._costs = rule_cost.measure(rows, np.array(noting.seen[: len(draft.tokens)]))
 
-    def _read(self, history: Sequence[int], tokens: Sequence[int]) -> Rows:
-        """The target's logits after `history` and each of `tokens`."""
-        target = self._target
-        kept = target.truncate(min(common_prefix(target.tokens, history), len(history) - 1))
+    def _read(self, history: Sequence[int]) -> None:
+        """Bring the target to all of `history` but its last token: where it is when a drafter is asked."""
+        target, end = self._target, len(history) - 1
+        kept = target.truncate(min(common_prefix(target.tokens, history), end))
         text = len(self._ids) if target.encodes else 0
-        *before, (start, end) = stretches(kept, len(history), target.options.batch - len(tokens), text)
-        for begin, stop in before:
-            target.decode(history[begin:stop], 0)
-        return target.decode([*history[start:end], *tokens], len(tokens) + 1)
+        for at, stop in stretches(kept, end, target.options.batch, text):
+            target.decode(history[at:stop], 0)
 
 
 class _Noting(Sampler):

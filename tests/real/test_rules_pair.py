@@ -19,8 +19,8 @@ def test_the_rules_on_the_same_places_of_code_chat_and_story() -> None:
     """Few places, unfiltered: what the theory orders is in order, and code is guessed best."""
     done = subprocess.run(
         [sys.executable, "-m", "localspec", "bench", "rules", "--pair", STARTER, "--temp", "1", "--top-k", "0",
-         "--top-p", "1", "--min-p", "0", "--places", "6", "--lengths", "1,3", "--repeats", "0", "--ctx", "1024", "--cost-curve",
-         "avx512", "--json"],
+         "--top-p", "1", "--min-p", "0", "--places", "6", "--lengths", "1,3", "--repeats", "0", "--ctx", "1024",
+         "--cost-curve", "avx512", "--json"],
         cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=500, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
