@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from localspec.assist.fim import fim_prompt, fim_stops, has_fim
+from localspec.assist.fim import fim_prompt, fim_stops, has_fim, require_going_on
 from localspec.assist.middle import Rules
 from localspec.assist.place import Place
 from localspec.assist.relevance import Piece
@@ -85,7 +85,8 @@ class Excerpt:
 
 
 def excerpt_of(info: EngineInfo, count: Count, place: Place, max_tokens: int, fixed: int = 0) -> Excerpt:
-    """What of the file goes into the prompt beside `fixed` tokens that must. Raises `NoRoom`."""
+    """What of the file goes into the prompt beside `fixed` tokens that must. Raises `NoRoom` and `NoFim`."""
+    require_going_on(info)
     overhead = _OVERHEAD if has_fim(info) else _INSTRUCT_OVERHEAD
     room = info.context - max_tokens - overhead - fixed
     if room < LEAST_ROOM:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from localspec.assist import region
-from localspec.assist.edit_file import EditFile
+from localspec.assist.edit_file import CannotEdit, EditFile
 from localspec.assist.region import Region, lines_of
 from localspec.chat.splitting import Splitter
 from localspec.chat.templates import ChatTemplate, Message
@@ -40,7 +40,9 @@ class Budget:
         think: Think = "auto",
         max_tokens: int | None = None,
     ) -> "Budget":
-        """The budget of a loaded engine."""
+        """The budget of a loaded engine. Raises `CannotEdit` for a model that cannot write a file's text back."""
+        if info.has_encoder:
+            raise CannotEdit(f"{info.target} has an encoder and answers one text: it cannot edit files")
         template = ChatTemplate.of(info)
         return cls(info.context, count, template, plan_thinking(template, think), max_tokens)
 

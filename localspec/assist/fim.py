@@ -17,13 +17,21 @@ NEEDED = ("pre", "suf", "mid")
 
 
 class NoFim(Exception):
-    """The model's file has no fill-in-the-middle tokens. `str(error)` is one line."""
+    """The model cannot fill in a middle: no tokens for it, or an encoder. `str(error)` is one line."""
 
 
 def has_fim(info: EngineInfo) -> bool:
-    """Whether the vocabulary has a control token for each of the three roles."""
+    """Whether the vocabulary has a control token for each of the three roles, and the model goes on with a text."""
+    if info.has_encoder:
+        return False
     texts = {info.fim_texts.get(role) for role in NEEDED}
     return len(texts) == len(NEEDED) and None not in texts
+
+
+def require_going_on(info: EngineInfo) -> None:
+    """Raises `NoFim` for a model that answers a text and does not go on with one."""
+    if info.has_encoder:
+        raise NoFim(f"{info.target} has an encoder and answers one text: it cannot fill a gap in it")
 
 
 def fim_prompt(
@@ -41,6 +49,7 @@ def fim_prompt(
     itself, `repo` of the project. Only the tokens themselves are trusted: what stands in a file or its name is text,
     also where it spells a token. Raises `NoFim`.
     """
+    require_going_on(info)
     if not has_fim(info):
         raise NoFim(f"{info.target} has no fill-in-the-middle tokens")
     tokens = info.fim_texts

@@ -85,7 +85,9 @@ class Talk:
         """
         answer = self.turns[-1]
         system = [Message("system", self.system)] if self.system else []
-        messages = [*system, *(turn.message for turn in self.turns[dropped:-1])]
+        # An encoder reads a question by itself; that earlier turns are no part of it was said when it was loaded.
+        turns = self.turns[-2:-1] if template.one_text else self.turns[dropped:-1]
+        messages = [*system, *(turn.message for turn in turns)]
         segments = template.render(messages, thinking.variables)
         if answer.parts:
             return Prompt(*thinking.resume(segments, answer.thoughts, answer.text))

@@ -28,6 +28,9 @@ CHATML = (
 )
 """Used when the model's file has no template."""
 
+ENCODER = "this model has an encoder and answers one text"
+"""Why such a model does not do what others do."""
+
 _FRONT, _BACK = "\n" * 8, "\n" * 16
 """Padding before and after a placeholder: longer than a template's own runs of newlines, and of two lengths, so that a
 run between two placeholders tells which of its sides were trimmed. The inner `\\v` falls only to a full trim."""
@@ -46,14 +49,18 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatTemplate:
-    """A Jinja chat template and the special texts it may name. `source` None is ChatML."""
+    """A Jinja chat template and the special texts it may name. `source` None is ChatML. `one_text`: the model has an
+    encoder, which reads one text as it is, with no roles and no turns."""
 
     source: str | None = None
     bos: str = ""
     eos: str = ""
+    one_text: bool = False
 
     @classmethod
     def of(cls, info: EngineInfo) -> "ChatTemplate":
+        if info.has_encoder:
+            return cls(one_text=True)
         return cls(info.chat_template or None, info.special_tokens.get("bos", ""), info.special_tokens.get("eos", ""))
 
     def render(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> tuple[Segment, ...]:
@@ -63,6 +70,8 @@ class ChatTemplate:
         gets equal neighbours merged, and empty assistant turns (a reply cancelled before its first word) left out.
         Raises `TemplateError`, with the template's own message when it has one.
         """
+        if self.one_text:
+            return _alone(messages)
         refusal: TemplateError | None = None
         for attempt in _attempts(messages):
             try:
@@ -107,6 +116,15 @@ class ChatTemplate:
         output = run_template(self.source or CHATML, given)
         seen = {int(number) for _, number, _ in _PLACE.findall(output)}
         return tuple(_cut(output, texts)), seen.issuperset(needed)
+
+
+def _alone(messages: Sequence[Message]) -> tuple[Segment, ...]:
+    """The one text that an encoder reads."""
+    if any(message.role == "system" for message in messages):
+        raise TemplateError(f"{ENCODER}: a system text has no place in it")
+    if len(messages) != 1 or messages[0].role != "user":
+        raise TemplateError(f"{ENCODER}: a conversation of several turns has no place in it")
+    return (Segment(messages[0].text),)
 
 
 def _cut(output: str, texts: Sequence[str]) -> list[Segment]:

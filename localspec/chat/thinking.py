@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from localspec.chat.errors import TemplateError
 from localspec.chat.splitting import ChannelSplitter, MarkerSplitter, Plain, Splitter
-from localspec.chat.templates import ChatTemplate, Message
+from localspec.chat.templates import ENCODER, ChatTemplate, Message
 from localspec.engine.requests import Segment
 
 Think = Literal["auto", "on", "off"]
@@ -37,7 +37,8 @@ class Thinking:
     """What one request does about thoughts.
 
     `variables` go to the template, `keep_control` to the engine's request; `note` is a sentence for the person when the
-    wish could not be met. `thinks` tells whether the template is one of a thinking model.
+    wish could not be met. `thinks` tells whether the template is one of a thinking model, `resumes` whether the model
+    can go on with an answer: an encoder would read it as part of the text.
     """
 
     thinks: bool = False
@@ -46,6 +47,7 @@ class Thinking:
     note: str | None = None
     markers: tuple[str, str] | None = None
     channels: bool = False
+    resumes: bool = True
 
     def splitter(self, prompt: Sequence[Segment]) -> Splitter:
         """A fresh splitter for the answer to `prompt`, which may have opened the thought already."""
@@ -70,8 +72,11 @@ class Thinking:
     def resume(self, prompt: tuple[Segment, ...], thoughts: str, text: str) -> tuple[tuple[Segment, ...], Splitter]:
         """The prompt for going on with an answer that was stopped, and what splits the rest of it.
 
-        The markers are trusted text, so they become the tokens they were; what the model said itself is not.
+        The markers are trusted text, so they become the tokens they were; what the model said itself is not. Raises
+        `TemplateError` where nothing can be gone on with.
         """
+        if not self.resumes:
+            raise TemplateError(f"{ENCODER}: an answer that was stopped cannot be gone on with")
         said: list[Segment] = []
         thinks = bool(thoughts) and not text
         if self.channels:
@@ -99,7 +104,7 @@ def plan(template: ChatTemplate, think: Think) -> Thinking:
     markers = None if channels else next((pair for pair in MARKERS if pair[1] in source), None)
     if not channels and markers is None:
         note = "this model's chat template knows no thinking: --think on changes nothing" if think == "on" else None
-        return Thinking(note=note)
+        return Thinking(note=note, resumes=not template.one_text)
     keep = CHANNELS if channels else (markers[0].removesuffix("thought"), markers[1]) if markers else ()
     variables: Mapping[str, Any] = {"auto": {}, "on": ON, "off": OFF}[think]
     note = None

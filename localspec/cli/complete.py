@@ -88,6 +88,7 @@ def complete(spot: str, **values: Any) -> int:
     """
     from localspec.assist.complete import NoRoom
     from localspec.assist.edit_file import CannotEdit
+    from localspec.assist.fim import NoFim
     from localspec.assist.place import BadPlace
     from localspec.chat.attach import CannotAttach
 
@@ -95,7 +96,7 @@ def complete(spot: str, **values: Any) -> int:
     try:
         with unheard:
             return _complete(spot, values)
-    except (BadPlace, NoRoom, CannotEdit, CannotAttach) as error:
+    except (BadPlace, NoRoom, NoFim, CannotEdit, CannotAttach) as error:
         raise Failure(str(error)) from None
 
 

@@ -58,7 +58,7 @@ def check_specs(specs: Sequence[str], *, with_hash: bool, as_json: bool) -> int:
             if pair["note"]:
                 click.echo(f"  note: {one_line(pair['note'])}")
         if fitting:
-            click.echo(one_line(_fit_in_words(fitting)))
+            click.echo(one_line(_fit_in_words(fitting, _context(findings))))
     return 0 if sound and (pair is None or pair["compatible"]) else FAILED
 
 
@@ -94,8 +94,11 @@ def _check_file(path: Path, with_hash: bool) -> Finding:
         return finding
     finding.header = header
     name = f" {header.name}" if header.name else ""
+    layers = f"{header.block_count} layers"
+    if header.has_encoder:
+        layers = f"an encoder of {layers} and a decoder of {header.decoder_block_count}"
     finding.good.append(
-        f"header: {header.architecture}{name}, {header.quantisation or 'mixed'}, {header.block_count} layers, "
+        f"header: {header.architecture}{name}, {header.quantisation or 'mixed'}, {layers}, "
         f"{header.vocab_size:,} tokens, context {header.context_length:,}"
     )
     finding.good.append(f"{len(header.tensors)} tensors within {human(header.file_bytes)}")
@@ -150,12 +153,19 @@ def _fit(findings: list[Finding]) -> Fit | None:
     if len(headers) != len(findings):
         return None
     draft = headers[1] if len(headers) > 1 else None
-    return fit(headers[0], draft, CONTEXT, "f16", read_machine(paths.cache_dir()))
+    return fit(headers[0], draft, _context(findings), "f16", read_machine(paths.cache_dir()))
 
 
-def _fit_in_words(found: Fit) -> str:
+def _context(findings: list[Finding]) -> int:
+    """Tokens the verdict is for: the menu's, or what an encoder's text and answer take at most."""
+    header = findings[0].header
+    known = header.longest_sequence if header is not None and header.has_encoder else 0
+    return min(CONTEXT, known or CONTEXT)
+
+
+def _fit_in_words(found: Fit, context: int) -> str:
     verdict = {"fits": "fits", "tight": "only just fits", "no": "does not fit this machine"}[found.verdict]
-    text = f"{verdict}: with {CONTEXT:,} tokens of context it {found.sentence}"
+    text = f"{verdict}: with {context:,} tokens of context it {found.sentence}"
     if found.largest_context:
         text += f"; the longest context that fits is {found.largest_context:,} tokens"
     if found.gpu_layers or found.draft_gpu_layers:

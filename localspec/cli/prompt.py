@@ -22,10 +22,18 @@ STDIN = "standard input"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The prompt, and the texts in it that have a name: what is copied from one can be told."""
+    """The prompt, and the texts in it that have a name: what is copied from one can be told. `pieces` are the argument,
+    what was piped in and the files, as they are."""
 
     text: str
     sources: tuple[SourceText, ...] = ()
+    pieces: tuple[str, ...] = ()
+
+    @property
+    def one_text(self) -> str:
+        """The prompt for a model that reads one text: the task in front of what it is about, as in "summarize: ...",
+        without fences and names."""
+        return " ".join(piece.strip() for piece in self.pieces if piece.strip())
 
 
 def read_prompt(argument: str | None, files: Sequence[Path], *, raw: bool = False) -> Asked:
@@ -52,7 +60,7 @@ def read_prompt(argument: str | None, files: Sequence[Path], *, raw: bool = Fals
         text = "\n\n".join([argument, *(block.fenced() for block in blocks)])
     if not text.strip():
         raise Failure(f"the prompt is empty: {HOW}")
-    return Asked(text, sources)
+    return Asked(text, sources, (argument or "", piped or "", *(text for _, text in named[:-1])))
 
 
 def _piped() -> str | None:

@@ -78,6 +78,8 @@ def run(prompt: str | None, **values: Any) -> int:
     kept: keeping.Kept | None = None
     client, info = session.engine(choice, status)
     try:
+        if info.has_encoder and values["go_on"]:
+            raise Failure(f"{info.target} has an encoder and answers one text: -c has nothing to go on with")
         if not values["raw"]:
             keep = held.history and not values["no_history"]
             kept = keeping.go_on(values, held, keep) if values["go_on"] else keeping.begin(held, keep)
@@ -138,12 +140,13 @@ def _request(
     keep: tuple[str, ...] = ()
     if kept is not None:
         template = ChatTemplate.of(info)
+        text = asked.one_text if template.one_text else asked.text
         thinking = plan(template, held.think)
         if thinking.note and values["think"]:
             say(thinking.note)
         earlier = (turn.text for turn in kept.talk.turns if turn.role == "user")
         sources = (*(source for text in earlier for source in sources_in(text)), *sources)
-        kept.talk.ask(asked.text)
+        kept.talk.ask(text)
         made = keeping.prompt_for(kept, template, thinking, client, info, held)
         prompt, splitter, keep = made.segments, made.splitter, thinking.keep_control
         if bound:

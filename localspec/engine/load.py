@@ -18,7 +18,7 @@ from localspec.engine.head import HeadContext, bytes_per_token, runnable_heads
 from localspec.engine.llama import AbortFlag, Device, Model, gpus, start_library
 from localspec.engine.memo import Memo
 from localspec.engine.probe import probe_rollback
-from localspec.engine.requests import EngineConfig, EngineInfo, FlashAttention
+from localspec.engine.requests import EngineConfig, EngineInfo, FlashAttention, KvType
 
 RECURRENT_ROLLBACK = 8
 """Snapshots kept of a recurrent state: each costs as much memory as the state itself."""
@@ -28,6 +28,8 @@ MAX_VOCAB_DIFFERENCE = 128
 
 
 ONE_TEXT = "This model has an encoder: it answers one text, without a chat template and without earlier turns."
+
+UNQUANTISED: tuple[KvType, ...] = ("f16", "bf16", "f32")
 
 RUNNABLE_ENCODERS = frozenset({"t5"})
 """Architectures whose decoder attends to what their encoder read. Others with an encoder make embeddings or drafts."""
@@ -78,7 +80,7 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
                 Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, heads=heads, progress=report)
             )
         for model in models:
-            _check_encoder(model)
+            _check_encoder(model, config.kv_type)
         _check_pair(models)
         if heads and not runnable_heads(models[0]):
             raise LoadError(f"{config.target} carries no MTP heads that can run; a draft model or lookup may do")
@@ -153,11 +155,14 @@ def check_readable(path: str) -> None:
         raise LoadError(f"{path} is not a GGUF model file")
 
 
-def _check_encoder(model: Model) -> None:
+def _check_encoder(model: Model, kv_type: KvType) -> None:
     """The native library ends the process where it should refuse."""
     architecture = model.meta("general.architecture") or ""
     if model.has_encoder and architecture not in RUNNABLE_ENCODERS:
         raise LoadError(f"{model.path} ({architecture}) has an encoder and no decoder that could write an answer")
+    if model.has_encoder and kv_type not in UNQUANTISED:
+        # Quantised values need flash attention, which takes no relative positions.
+        raise LoadError(f"{model.path} has an encoder: its cache can be {', '.join(UNQUANTISED)}, not {kv_type}")
 
 
 def _check_pair(models: list[Model]) -> None:
@@ -173,7 +178,7 @@ def _check_pair(models: list[Model]) -> None:
 def _flash(config: EngineConfig, *, on_gpu: bool, faster: FlashAttention | None = None) -> FlashAttention:
     """`faster` is what was measured for this file here. Before that: on a CPU flash attention makes wide passes several
     times dearer with context. A quantised V cache needs it."""
-    needed = config.kv_type not in ("f32", "f16", "bf16")
+    needed = config.kv_type not in UNQUANTISED
     if config.flash_attn == "auto" and faster is not None and not needed:
         return faster
     if config.flash_attn != "auto" or on_gpu:

@@ -256,6 +256,22 @@ class Facts:
         """Recurrent layers beside attention."""
         return self.architecture in types.HYBRID
 
+    @property
+    def has_encoder(self) -> bool:
+        """An encoder reads the text, a decoder writes the answer."""
+        return self.architecture in types.ENCODER_DECODERS
+
+    @property
+    def decoder_block_count(self) -> int:
+        """Layers of the decoder beside an encoder, whose layers are `block_count`; 0 where there is none."""
+        return (self._of_model("decoder_block_count") or self.block_count) if self.has_encoder else 0
+
+    @property
+    def longest_sequence(self) -> int:
+        """Tokens of prompt and answer together that the model was trained for: an encoder's text is beside the
+        decoder's."""
+        return self.context_length * (2 if self.has_encoder else 1)
+
     # -- the vocabulary ----------------------------------------------------------------------------------------------
 
     @property

@@ -85,6 +85,9 @@ ENCODERS = frozenset({
 })  # fmt: skip
 """Architectures that make embeddings and no text."""
 
+ENCODER_DECODERS = frozenset({"t5"})
+"""Architectures whose decoder attends to a text that their encoder read."""
+
 ROLLS_BACK = frozenset({
     "qwen35", "qwen35moe", "qwen4exp", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "kimi-k3", "deepseek4",
     "glm5-next", "bailingmoe3",

@@ -62,7 +62,7 @@ class Shape:
     and values and whether the layer sees a window only. `layer_bytes` are weights; `output_bytes` the output
     matrix's. `repacked` are weights that are copied at load. `state_bytes` is the recurrent state, kept once whatever
     the context. `mtp` are the heads that draft when no draft model does, and in none of the other numbers. `rough`:
-    parts of it are guessed from the size."""
+    parts of it are guessed from the size. `encodes`: an encoder reads the text in one pass."""
 
     weights: int
     kv: tuple[tuple[int, int, bool], ...]
@@ -80,6 +80,7 @@ class Shape:
     context_length: int
     rough: bool = False
     mtp: MtpShape = MtpShape()
+    encodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def kv_bytes(shape: Shape, context: int, kv_type: KvType, swa_full: bool = True)
 def compute_bytes(shape: Shape, tokens: int, flash_attn: bool = False, outputs: int = OUTPUTS) -> int:
     """Buffers of the widest prefill pass at `tokens` in the cache: the largest stage of the graph, the scratch memory
     beside it, and the logits handed out, at most `outputs` rows."""
-    batch = max(1, min(BATCH, tokens))
+    batch = max(1, tokens if shape.encodes else min(BATCH, tokens))
     cells = _padded(tokens // batch * batch)
     kv = max((k + v for k, v, _ in shape.kv), default=0)
     masks = 2 if any(w for _, _, w in shape.kv) else 1
@@ -154,7 +155,8 @@ def compute_bytes(shape: Shape, tokens: int, flash_attn: bool = False, outputs: 
         feed_forward = batch * _F32 * (3 * shape.feed_forward + 3 * shape.embedding + kv) + mask
         attention = batch * _F32 * (shape.heads * cells + 3 * shape.embedding + 2 * shape.query + kv) + mask
         scores = batch * _F16 * shape.heads * cells
-    logits = outputs * shape.vocabulary * _F32
+    # Beside an encoder the library keeps room for a row of every token.
+    logits = (batch if shape.encodes else outputs) * shape.vocabulary * _F32
     scratch = max(scores, int(batch * shape.feed_forward * 1.0625))
     return max(feed_forward, attention, logits + mask + batch * _F32 * shape.embedding) + scratch + logits
 
@@ -170,8 +172,9 @@ def shape_of(header: Header, kernels: Kernels = "none") -> Shape:
             embedding = tensor.size
         elif name == "output.weight":
             output = tensor.size
-        elif name.startswith("blk."):
-            number = name.split(".", 2)[1]
+        # The library keeps layer i of an encoder and of its decoder in one place.
+        elif (of_layer := name.removeprefix("enc.").removeprefix("dec.")).startswith("blk."):
+            number = of_layer.split(".", 2)[1]
             if number.isdecimal() and int(number) < len(layer_bytes):
                 index = int(number)
                 layer_bytes[index] += tensor.size
@@ -204,8 +207,9 @@ def shape_of(header: Header, kernels: Kernels = "none") -> Shape:
         vocabulary=header.vocab_size,
         merges=header.lengths.get("tokenizer.ggml.merges", 0),
         window=header.sliding_window,
-        context_length=header.context_length,
+        context_length=header.longest_sequence,
         mtp=_mtp_shape(header, layers, layer_bytes[layers:], copied),
+        encodes=header.has_encoder,
     )
 
 

@@ -2,7 +2,8 @@
 
 A draft proposes token ids, so both models must mean the same text by an id: same kind of tokenizer, same begin and end
 token where one is added to prompts, sizes that differ by no more than padding does, and equal texts from id 5 on (the
-first ids are special tokens, which families spell differently).
+first ids are special tokens, which families spell differently). And a draft reads what the target reads: both have an
+encoder, or neither.
 """
 
 import hashlib
@@ -26,9 +27,9 @@ LARGEST_DRAFT = 0.6
 USUAL_DRAFT = 0.1
 """The share the published pairs centre on (0.03 to 0.4): smaller guesses worse, larger costs more."""
 
-Rule = Literal["tokenizer", "begin token", "end token", "size", "text"]
+Rule = Literal["encoder", "tokenizer", "begin token", "end token", "size", "text"]
 
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,9 @@ def propose_drafts(target: Header, candidates: Iterable[Header], cache_dir: Path
 
 
 def bytes_per_token(header: Header) -> int:
-    """Bytes of weights one decoded token reads: of a mixture's experts only those in use."""
+    """Bytes of weights one decoded token reads: of a mixture's experts only those in use, of an encoder nothing."""
+    if header.has_encoder:
+        return header.tensor_bytes - sum(t.size for t in header.tensors if t.name.startswith("enc."))
     if not header.expert_count or not header.expert_used_count:
         return header.tensor_bytes
     experts = sum(t.size for t in header.tensors if "_exps." in t.name)
@@ -134,6 +137,9 @@ def bytes_per_token(header: Header) -> int:
 
 
 def _broken_before_texts(target: Header, draft: Header) -> tuple[Rule, str] | None:
+    if target.has_encoder != draft.has_encoder:
+        one, other = ("target", "draft") if target.has_encoder else ("draft", "target")
+        return "encoder", f"the {one} reads its text with an encoder and the {other} has none"
     if target.vocabulary_type != draft.vocabulary_type:
         ours, theirs = plain(target.vocabulary_type, 40), plain(draft.vocabulary_type, 40)
         return "tokenizer", f"the target's tokenizer is {ours} and the draft's {theirs}"
@@ -175,7 +181,8 @@ def _first_difference(target: list[bytes], draft: list[bytes]) -> int | None:
 
 def _agreement(target: Header, padding: int) -> str:
     kind = plain(target.vocabulary_type, 40)
-    text = (
+    text = "both have an encoder; " if target.has_encoder else ""
+    text += (
         f"the vocabularies agree: {kind}, {target.vocab_size:,} tokens, same begin and end rules, equal texts from "
         f"id {FIRST_COMPARED} on"
     )

@@ -416,3 +416,6 @@ def test_files_that_would_end_the_process_are_refused(tmp_path: Path) -> None:
     embeds = tiny_t5.write_t5(tmp_path / "embeds.gguf", arch="t5encoder")
     with pytest.raises(LoadError, match=r"\(t5encoder\) has an encoder and no decoder"):
         Engine(EngineConfig(str(embeds), context=64, threads=1))
+    whole = tiny_t5.write_t5(tmp_path / "whole.gguf")
+    with pytest.raises(LoadError, match="has an encoder: its cache can be f16, bf16, f32, not q8_0"):
+        Engine(EngineConfig(str(whole), context=64, threads=1, kv_type="q8_0"))

@@ -4,6 +4,7 @@ import io
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from localspec.models.gguf import Header, parse_header, read_header
 from localspec.models.hardware import Kernels
 from localspec.models.memory import BATCH, ROLLBACK, compute_bytes, estimate, kv_bytes, shape_from_facts, shape_of
-from tests import tiny
+from tests import tiny, tiny_t5
 from tests.models import ggufs
 from tests.models.ggufs import Row, facts, pack
 
@@ -127,6 +128,26 @@ def test_the_cache_and_states_of_a_hybrid(tmp_path: Path) -> None:
     path = tiny.write_hybrid(tmp_path / "m.gguf", width=128)
     own = estimate(read_header(path), 2048)
     assert own.kv / MIB == pytest.approx(reported(path, 2048, states=ROLLBACK), abs=0.02)
+
+
+def test_the_cache_of_an_encoder_decoder_model(tmp_path: Path) -> None:
+    """The decoder's; both sides' weights count for their layer."""
+    path = tiny_t5.write_t5(tmp_path / "m.gguf", layers=3, width=128)
+    model = read_header(path)
+    assert estimate(model, 1024).kv / MIB == pytest.approx(reported(path, 1024), abs=0.02)
+    sides = [tensor.size for tensor in model.tensors if ".blk.1." in tensor.name]
+    assert shape_of(model).layer_bytes[1] == sum(sides)
+
+
+@pytest.mark.parametrize(
+    ("context", "graph", "rows"), [(256, 32.38, 31.4), (1024, 131.5, 125.5), (2048, 263.01, 251.0)]
+)
+def test_an_encoder_reads_in_one_pass_and_keeps_a_row_a_token(context: int, graph: float, rows: float) -> None:
+    """MiB that llama.cpp reported for two heads, width 512 and 32,128 tokens, and the rows it makes room for."""
+    model = of_size("t5", 2, 2, 2, 512, 1024)
+    shape = replace(shape_of(model), vocabulary=32_128)
+    assert compute_bytes(shape, context) / MIB == pytest.approx(graph + rows, rel=0.05)
+    assert compute_bytes(replace(shape, encodes=False), 2048) / MIB < 40
 
 
 def test_which_layers_have_a_cache() -> None:

@@ -42,6 +42,9 @@ def verdict(folder: Path, target: dict[str, object], draft: dict[str, object]) -
         ({}, {"tokens": changed(255, "last")}, "text", "token 255"),
         ({}, {"tokens": changed(5, "fifth")}, "text", "token 5 is"),
         ({}, {"tokens": changed(4, "fourth")}, None, "agree"),
+        ({"arch": "t5"}, {}, "encoder", "the target reads its text with an encoder and the draft has none"),
+        ({}, {"arch": "t5"}, "encoder", "the draft reads its text with an encoder and the target has none"),
+        ({"arch": "t5"}, {"arch": "t5"}, None, "both have an encoder; the vocabularies agree"),
         ({}, {"model": "gpt2"}, "tokenizer", "the target's tokenizer is SPM and the draft's BPE"),
         (
             {},
