@@ -19,6 +19,7 @@ from statistics import median
 
 from localspec.engine.context import Context, ContextOptions
 from localspec.engine.cost_store import copy_key
+from localspec.engine.encoder_context import open_context
 from localspec.engine.errors import EngineError, LoadError
 from localspec.engine.llama import AbortFlag, Model, requantize
 from localspec.engine.memo import Memo
@@ -126,7 +127,11 @@ def by_the_clock(source: str, copy: str, threads: int, abort: AbortFlag) -> bool
         for file in (source, copy):
             model = Model(file)
             contexts.append(_context(model, threads, abort))
-        sample = contexts[0].model.tokenize(SAMPLE)[: contexts[0].size // 2]
+        encodes = contexts[0].encodes
+        sample = contexts[0].model.tokenize(SAMPLE)[: contexts[0].size // (4 if encodes else 2)]
+        for context in contexts if encodes else ():
+            # The encoder reads it, and then the decoder writes it.
+            context.decode(sample, 0)
         first, second = (context.decode(sample, len(sample)).argmax(axis=1) for context in contexts)
         for _ in range(TURNS):
             for context, times in zip(contexts, took, strict=True):
@@ -144,7 +149,7 @@ def by_the_clock(source: str, copy: str, threads: int, abort: AbortFlag) -> bool
 def _context(model: Model, threads: int, abort: AbortFlag) -> Context:
     options = ContextOptions(context=512, batch=512, outputs=512, threads=threads, flash_attn="off")
     try:
-        return Context(model, options, abort)
+        return open_context(model, options, abort)
     except BaseException:
         model.close()
         raise

@@ -143,3 +143,14 @@ def test_the_clock_refuses_a_copy_that_says_something_else(
     assert config.draft is not None
     assert fast_draft.by_the_clock(config.draft, config.draft, 1, AbortFlag())
     assert not fast_draft.by_the_clock(config.draft, config.target, 1, AbortFlag())
+
+
+def test_a_draft_with_an_encoder_is_tried_beside_a_text(
+    tiny_files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its decoder alone ends the process."""
+    monkeypatch.setattr(fast_draft, "FASTER", 0.0)
+    monkeypatch.setattr(fast_draft, "SAMPLE", "abcabdabcaacbadbcabdcbabcbadcbab")
+    draft, other = str(tiny_files["t5-draft"]), str(tiny_files["t5-padded"])
+    assert fast_draft.by_the_clock(draft, draft, 1, AbortFlag())
+    assert not fast_draft.by_the_clock(draft, other, 1, AbortFlag())
