@@ -3,8 +3,8 @@
 import click
 
 from localspec.bench.rule_page import between
-from localspec.bench.rule_results import RULES, RuleCell, Rules
-from localspec.cli.bench_words import number
+from localspec.bench.rule_results import RULES, RuleCell, RulePoint, Rules
+from localspec.cli.bench_words import MISSING, number
 from localspec.cli.output import print_table
 
 
@@ -36,9 +36,17 @@ def _print_cells(cells: list[RuleCell], rules: Rules) -> None:
                 *(number(point.speedup if point else None, ".2f", "x") for point in points),
             ))  # fmt: skip
         best = [cell.best(rule) for rule in RULES]
-        lengths = [str(point.length) if point else number(None) for point in best]
-        rows.append(("", "best", *lengths, *(number(point.speedup if point else None, ".2f", "x") for point in best)))
+        rows.append(("", "best", *map(_length, best), *(number(_most(point), ".2f", "x") for point in best)))
     print_table(headings, rows, right=headings[1:], whole=headings)
+
+
+def _length(best: RulePoint | None) -> str:
+    """What automatic lengths would come to: no draft at all is a choice too."""
+    return MISSING if best is None else str(best.length) if (best.speedup or 0) > 1 else "none"
+
+
+def _most(best: RulePoint | None) -> float | None:
+    return None if best is None else max(1.0, best.speedup or 0)
 
 
 def _print_alone(rules: Rules) -> None:

@@ -10,6 +10,7 @@ import click
 from localspec.bench import verdict, where
 from localspec.bench.results import ModeReport, Report, Row
 from localspec.cli.bench_common import shown
+from localspec.cli.bench_rules_table import print_rules
 from localspec.cli.output import PIPE_WIDTH, print_table
 from localspec.cli.terminal import is_terminal
 
@@ -54,6 +55,9 @@ def print_report(report: Report, *, verbose: bool = False) -> None:
         _print_rows("mode", [(mode.name, mode.mean) for mode in report.modes])
     click.echo()
     _paragraph(LEGEND)
+    if report.rules:
+        click.echo("\nThe verification rules")
+        print_rules(report.rules)
 
 
 def _print_mode(mode: ModeReport, verbose: bool) -> None:

@@ -184,6 +184,8 @@ def test_a_table_for_each_temperature_then_gains_clock_and_arithmetic(cli: Comma
     lines = [line.split() for line in text.splitlines()]
     assert ["code", "1", "1.50", "1.55", "1.45", "0.74x", "0.76x", "0.71x"] in lines
     assert ["all", "1", "1.50", "1.55", "1.45", "0.74x", "0.76x", "0.71x"] in lines
+    # By this curve drafting pays at no length, under no rule.
+    assert ["best", "none", "none", "none", "1.00x", "1.00x", "1.00x"] in lines
     assert ["block", "1", "1.033x", "1.033", "to", "1.033"] in lines
     assert ["0.7", "coupled", "3", "1.00x", "1.00", "to", "1.00", "3.00", "3"] in lines
     assert ["top-k", "40", "0.500", "0.100", "0.200", "0.300"] in lines
@@ -216,7 +218,9 @@ def test_the_comparison_joins_a_saved_report(cli: CommandLine, model: Path, tmp_
     assert again.modes == REPORT.modes
     assert json.loads(outcome.out)["means"] == json.loads(saved.read_text())["rules"]["means"]
     assert again.rules.means[0].at("block", 2) is not None
-    assert cli.run("bench", "report", str(saved), "--html", str(page)).code == 0
+    outcome = cli.run("bench", "report", str(saved), "--html", str(page))
+    assert outcome.code == 0
+    assert "Temperature 0.7: tokens per cycle" in outcome.out
     shown = Page(page.read_text(encoding="utf-8"))
     assert "The verification rules" in shown.words["h2"]
     assert "Tokens per cycle by rule, temperature 0.7" in shown.words["title"]

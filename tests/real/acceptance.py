@@ -15,6 +15,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
+from localspec.bench import rules
 from localspec.engine.context import Context
 from localspec.engine.engine import Engine
 from localspec.engine.events import Cycle, Token
@@ -22,11 +23,7 @@ from localspec.engine.requests import Request, SamplerSettings, Segment
 
 SAMPLED = SamplerSettings(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
 
-TEXTS = {
-    "code": "Write a Python class for a bank account with deposit, withdraw and transfer, and a few tests.",
-    "chat": "I want to learn to bake bread. What do I need, and what goes wrong most often at first?",
-    "story": "Tell a short story about a lighthouse keeper who finds a letter in a bottle.",
-}
+TEXTS = {task.id: task.prompt for task in rules.TEXTS}
 
 LENGTH = 96
 """Tokens of each text."""
