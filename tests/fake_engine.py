@@ -132,8 +132,8 @@ class Script:
 class FakeEngine:
     """Answers the scripts in turn; the last one again when they run out. `requests` keeps what was asked.
 
-    `load` is called in `start` and may raise or wait; `loads_fail` maps a substring of the draft's or target's path to
-    the error that loading it raises.
+    `load` is called in `start` and may raise or wait; `loads_fail` maps a substring of the draft's or target's path, or
+    what drafts ("mtp"), to the error that loading it raises.
     """
 
     def __init__(
@@ -161,9 +161,8 @@ class FakeEngine:
         self.alive = False
         self._scripts = list(scripts)
         draft = Path(config.draft).name if config.draft else None
-        self._info = replace(
-            info, target=Path(config.target).name, draft=draft, drafter=config.drafter if draft else None
-        )
+        drafter = config.drafter if draft or config.drafter == "mtp" else None
+        self._info = replace(info, target=Path(config.target).name, draft=draft, drafter=drafter)
         self._load = load
         self._loads_fail = loads_fail or {}
         self._cancelled = threading.Event()
@@ -171,7 +170,7 @@ class FakeEngine:
 
     def start(self, on_progress: Callable[[float], None] | None = None) -> EngineInfo:
         for part, error in self._loads_fail.items():
-            if part in (self.config.draft or "") or part in self.config.target:
+            if part in (self.config.draft or "") or part in self.config.target or part == self.config.drafter:
                 raise error
         if on_progress:
             on_progress(0.5)

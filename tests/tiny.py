@@ -241,6 +241,7 @@ def write_hybrid(
 def write_step(
     path: Path,
     *,
+    tokens: list[tuple[str, int]] | None = None,
     layers: int = 2,
     heads: int = 3,
     agreeing: float = 1.0,
@@ -251,7 +252,7 @@ def write_step(
 ) -> Path:
     """A step35 model, every other layer of which sees only the last `window` tokens, with `heads` MTP heads of which
     the n-th drafts the n-th token. `agreeing` 0: they guess at random."""
-    tokens = vocabulary()
+    tokens = tokens or vocabulary()
     hidden, head, blocks = 2 * width, width // 2, layers + heads
     w = _Writer(path, "step35", seed, scale)
     out = w.out

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from localspec.chat.visible import one_line
-from localspec.engine.events import DrafterName, Kind, Source, Started, Stats
+from localspec.engine.events import DrafterName, Kind, ModelDrafterName, Source, Started, Stats
 
 Look = Literal["lookup", "draft", "resampled", "bonus", "plain"]
 
@@ -23,6 +23,7 @@ DRAFTER_NAMES: dict[DrafterName, str] = {
     "none": "nothing",
 }
 """What screens and tables call the drafters."""
+
 
 LOOKS: tuple[Look, ...] = ("lookup", "draft", "resampled", "bonus", "plain")
 
@@ -42,6 +43,11 @@ MARKS: dict[Look, tuple[str, str]] = {
     "plain": ("", ""),
 }
 """Brackets for the `marks` mode; neighbours of one look share a pair."""
+
+
+def drafts_with(drafter: ModelDrafterName | None, draft: str | None) -> str | None:
+    """What a target drafts with, besides looking things up: the draft's file, or the name of what it has itself."""
+    return draft or (DRAFTER_NAMES[drafter] if drafter else None)
 
 
 def look_of(kind: Kind, drafter: DrafterName) -> Look:

@@ -13,6 +13,7 @@ from localspec.engine.requests import EngineConfig, EngineInfo, Speculate
 from localspec.models.errors import ModelError
 
 LOOKUP_INSTEAD = "drafting by prompt lookup only"
+OWN_HEADS_INSTEAD = "drafting by prompt lookup and the model's own MTP heads"
 SPECULATE: tuple[Speculate, ...] = get_args(Speculate)
 
 
@@ -84,10 +85,10 @@ def choose(
     notes: list[str] = []
     file = found.draft
     drafter: ModelDrafterName = "draft"
-    own = _own_layers(found.target, spec, mode, draft)
-    instead = "drafting with its own layers" if own else LOOKUP_INSTEAD
+    headed = _own_heads(found.target, mode, draft)
+    own = None if headed else _own_layers(found.target, spec, mode, draft)
+    instead = OWN_HEADS_INSTEAD if headed else "drafting with its own layers" if own else LOOKUP_INSTEAD
     if mode in ("off", "lookup", "mtp", "self"):
-        drafter = "mtp" if mode == "mtp" else "draft"
         file = None
         if draft:
             notes.append(f"the draft is not loaded: --speculate {mode} does not use it")
@@ -103,11 +104,26 @@ def choose(
             raise CannotChoose(reason)
         notes.append(f"{reason}; {instead}")
         file = None
-    if file is None and own is not None:
+    if file is None and headed:
+        drafter = "mtp"
+    elif file is None and own is not None:
         file, drafter = own, "self"
     name = found.pair.key if found.pair else spec
     config = replace(configure(str(found.target), str(file) if file else None), drafter=drafter)
     return Choice(config, mode, explicit, name, tuple(notes))
+
+
+def _own_heads(target: Path, mode: Speculate, draft: str | None) -> bool:
+    """Whether MTP heads in the target's own file draft when no draft model does: they were asked for, or `auto` may
+    take them. Raises `CannotChoose` when they were asked for and cannot run."""
+    from localspec.models import heads
+
+    if mode != "mtp" and (mode != "auto" or draft is not None):
+        return False
+    found = heads.of_file(target)
+    if mode == "mtp" and found is None:
+        raise CannotChoose(f"{target.name} carries no MTP heads that can run; a draft model or lookup may do")
+    return found is not None and (mode == "mtp" or heads.draft_unasked(found))
 
 
 def _own_layers(target: Path, spec: str, mode: Speculate, draft: str | None) -> Path | None:
@@ -142,7 +158,8 @@ def start(
 ) -> tuple[Client, EngineInfo, tuple[str, ...]]:
     """A running engine's client (the caller closes it), what it loaded, and notes for the person.
 
-    Raises `EngineError`. A draft nobody asked for that cannot be loaded is left out, with a note.
+    Raises `EngineError`. A draft nobody asked for that cannot be loaded, heads of the target's own among them, is left
+    out, with a note.
     """
     notes: tuple[str, ...] = ()
     for config in (choice.config, replace(choice.config, draft=None, drafter="draft")):
@@ -151,9 +168,11 @@ def start(
             info = client.start(on_progress)
         except EngineError as error:
             client.close()
-            if notes or config.draft is None or choice.explicit:
+            drafts = config.draft is not None or config.drafter == "mtp"
+            if notes or not drafts or choice.explicit:
                 raise
-            notes = (f"the draft could not be loaded ({error}); {LOOKUP_INSTEAD}",)
+            what = "the MTP heads" if config.drafter == "mtp" else "the draft"
+            notes = (f"{what} could not be loaded ({error}); {LOOKUP_INSTEAD}",)
             continue
         except BaseException:
             client.close()

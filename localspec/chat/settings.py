@@ -134,6 +134,9 @@ class Settings:
             before.draft_length or 0, EngineConfig("").max_draft_length
         ):
             return True
+        # What was loaded for another drafter has neither heads nor a draft made of the model's own layers.
+        if self.speculate != before.speculate and {self.speculate, before.speculate} & {"mtp", "self"}:
+            return True
         return any(
             getattr(self, one.name) != getattr(before, one.name) for one in SETTINGS if one.holds == "after loading"
         )
@@ -259,8 +262,8 @@ SETTINGS: tuple[Setting, ...] = (
             "number"),
     Setting("seed", "Sampling", "Seed", "A number gives the same text again for the same request.",
             "whole", low=0, high=2**64 - 1, auto="new for each answer"),
-    Setting("speculate", "Speculation", "Drafter", "Who guesses ahead: text that repeats (lookup), the draft, or both.",
-            "choice", get_args(Speculate), auto="as the menu says", word="suggested"),
+    Setting("speculate", "Speculation", "Drafter",
+            "Who guesses ahead: repeating text (lookup), a draft, own heads, or all.", "choice", get_args(Speculate), auto="as the menu says", word="suggested"),
     Setting("draft_length", "Speculation", "Draft length", "Tokens guessed in each cycle; auto follows what pays here.",
             "whole", low=1, high=MAX_DRAFT_LENGTH, auto="adapts"),
     Setting("verify", "Speculation", "Verification", "The rule by which guesses are kept or replaced; all are exact.",

@@ -26,6 +26,7 @@ def calibrate(seconds: float, as_json: bool, **values: Any) -> int:
     Everything that drafts goes by these numbers. localspec also measures them by itself while it has nothing else to
     do; this takes more time and finds more. Ctrl+C keeps what was measured until then.
     """
+    from localspec.chat.looks import drafts_with
     from localspec.cli import session
     from localspec.cli.interrupts import Interrupts
     from localspec.cli.output import print_json, print_table
@@ -42,10 +43,16 @@ def calibrate(seconds: float, as_json: bool, **values: Any) -> int:
         client.close()
     told = list(words.sentences(report))
     if as_json:
-        facts = {"target": info.target, "draft": info.draft, "threads": info.threads, "library": info.library}
+        facts = {
+            "target": info.target,
+            "draft": info.draft,
+            "drafter": info.drafter,
+            "threads": info.threads,
+            "library": info.library,
+        }
         print_json({**facts, **asdict(report), "meaning": told})
     else:
-        beside = f" with {info.draft}" if info.draft else ""
+        beside = f" with {draft}" if (draft := drafts_with(info.drafter, info.draft)) else ""
         click.echo(f"{info.target}{beside}, {info.threads} threads, flash attention {report.flash}\n")
         headings = words.headings(report)
         print_table(headings, words.rows(report), right=[h for h in headings if h], whole=headings)

@@ -105,9 +105,18 @@ def _models() -> list[Finding]:
 
     menu = catalog.load()
     findings = [Finding("note", "menu", str(problem)) for problem in menu.problems]
-    here = [key for key, file in menu.files.items() if (found := store.find(file)) is not None and found.exists()]
+    here = {key: path for key, file in menu.files.items() if (path := store.find(file)) is not None and path.exists()}
     if here:
-        return [*findings, Finding("ok", "models here", ", ".join(here))]
+        heads = [Finding("ok", "MTP heads", f"{key} {words}") for key, path in here.items() if (words := _heads(path))]
+        return [*findings, Finding("ok", "models here", ", ".join(here)), *heads]
     starter = menu.starter()
     hint = f"`localspec models pull {starter.key}` fetches the starter pair" if starter else "see `localspec models`"
     return [*findings, Finding("note", "models here", f"none yet: {hint}; `--target FILE` uses one of yours")]
+
+
+def _heads(path: Path) -> str | None:
+    """What the file's MTP heads are good for; None without any."""
+    from localspec.models import heads
+
+    header = heads.of_file(path)
+    return heads.describe(header) if header else None

@@ -18,6 +18,7 @@ from localspec.models.errors import ModelError
 from localspec.models.fit import Fit, fit
 from localspec.models.gguf import Header
 from localspec.models.hardware import read_machine
+from localspec.models.heads import describe
 from localspec.models.partial import hash_file, human
 from localspec.models.progress import Job, Meter, Moved, PullEvent
 from localspec.models.rows import CONTEXT
@@ -25,10 +26,12 @@ from localspec.models.rows import CONTEXT
 
 @dataclass
 class Finding:
-    """One file's findings: `good` sentences, and `bad` ones with the next step. `header` None: it cannot be read."""
+    """One file's findings: `good` sentences, `notes` on what is of no use, and `bad` ones with the next step. `header`
+    None: it cannot be read."""
 
     path: Path
     good: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
     header: Header | None = None
 
@@ -43,13 +46,18 @@ def check_specs(specs: Sequence[str], *, with_hash: bool, as_json: bool) -> int:
     pair = _check_pair(findings) if len(findings) == 2 and sound else None
     fitting = _fit(findings) if sound and (len(findings) == 1 or (pair and pair["compatible"])) else None
     if as_json:
-        files = [{"path": one.path, "good": one.good, "bad": one.bad} for one in findings]
+        files = [{
+            "path": one.path, "good": one.good, "notes": one.notes, "bad": one.bad,
+            "mtp_heads": one.header.mtp_heads if one.header else None,
+        } for one in findings]  # fmt: skip
         print_json({"files": files, "pair": pair, "fit": fitting and asdict(fitting)})
     else:
         for one in findings:
             click.echo(one_line(str(one.path)))
             for sentence in one.good:
                 click.echo(f"  ok     {one_line(sentence)}")
+            for sentence in one.notes:
+                click.echo(f"  note   {one_line(sentence)}")
             for sentence in one.bad:
                 click.echo(f"  WRONG  {one_line(sentence)}")
         if pair:
@@ -101,6 +109,8 @@ def _check_file(path: Path, with_hash: bool) -> Finding:
         f"header: {header.architecture}{name}, {header.quantisation or 'mixed'}, {layers}, "
         f"{header.vocab_size:,} tokens, context {header.context_length:,}"
     )
+    if heads := describe(header):
+        (finding.good if header.mtp_heads else finding.notes).append(heads)
     finding.good.append(f"{len(header.tensors)} tensors within {human(header.file_bytes)}")
     expected = _expected_hash(path, header.file_bytes)
     if with_hash and expected:

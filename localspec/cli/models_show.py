@@ -11,6 +11,7 @@ import click
 from localspec.cli.output import print_json, print_table
 from localspec.cli.terminal import StatusLine, aside, one_line, say
 from localspec.models.hardware import Machine
+from localspec.models.heads import describe
 from localspec.models.partial import human
 from localspec.models.rows import FileState, Row
 from localspec.models.selfdraft import SelfDraft
@@ -33,7 +34,8 @@ def list_as_table(
     if singles:
         click.echo("\nWithout a draft of their own (prompt lookup still helps):")
         lines = [(one.file.key, _here(one.state, [one]), _size(one.file.size), one.file.licence or UNKNOWN,
-                  one.file.note or "") for one in singles]  # fmt: skip
+                  "; ".join(filter(None, (one.file.note, describe(one.header) if one.header else None))))
+                 for one in singles]  # fmt: skip
         print_table(("NAME", "HERE", "SIZE", "LICENCE", "NOTE"), lines, right=("SIZE",), whole=("NAME", "SIZE"))
     if made:
         click.echo("\nDrafts made of a model's own layers (--speculate self):")
@@ -115,7 +117,7 @@ def _file_data(one: FileState) -> dict[str, Any]:
     return {
         "key": file.key, "name": file.name, "state": one.state, "path": one.path, "partial": one.partial,
         "size": file.size, "sha256": file.sha256, "licence": file.licence, "quantisation": file.quantisation,
-        "architecture": file.architecture,
+        "architecture": file.architecture, "mtp_heads": one.header.mtp_heads if one.header else None,
     }  # fmt: skip
 
 
@@ -177,7 +179,8 @@ def show_scan(as_json: bool) -> None:
             {
                 "files": [
                     {"name": one.name, "program": one.program, "also": one.also, "path": one.path, "size": one.size,
-                     "architecture": one.header.architecture, "quantisation": one.header.quantisation}
+                     "architecture": one.header.architecture, "quantisation": one.header.quantisation,
+                     "mtp_heads": one.header.mtp_heads}
                     for one in found.files
                 ],
                 "pairs": [
@@ -193,6 +196,8 @@ def show_scan(as_json: bool) -> None:
     for one in found.files:
         programs = ", ".join((one.program, *one.also))
         click.echo(one_line(f"{programs}: {one.name} ({human(one.size)}, {one.header.quantisation or UNKNOWN})"))
+        if heads := describe(one.header):
+            click.echo(f"  {one_line(heads)}")
         click.echo(f"  {one_line(str(one.path))}")  # whole, to be copied: the terminal wraps it
     if not found.files:
         click.echo("No model files of other programs on this disk; `models.folders` in the settings names more places.")

@@ -70,7 +70,8 @@ model_options = _stack(
     click.option(
         "--speculate",
         type=click.Choice(SPECULATE),
-        help="Which drafter: auto, none, text that repeats, or the draft model.  [default: auto]",
+        help="Which drafter: auto, none, text that repeats, the draft model, the model's own MTP heads, or a "
+        "draft of its own layers.  [default: auto]",
     ),
     click.option(
         "--draft-length",

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Literal, TextIO
 
-from localspec.chat.looks import LOOKS, MARKS, MISSING, NAMES, Look, number, share, speedup
+from localspec.chat.looks import LOOKS, MARKS, MISSING, NAMES, Look, drafts_with, number, share, speedup
 from localspec.chat.session import Session
 from localspec.cli.terminal import takes_escapes
 from localspec.engine.events import Started, Stats
@@ -107,7 +107,7 @@ def start_line(info: EngineInfo, started: Started, chosen: set[str]) -> str:
 
     parts = [
         f"target {started.target}",
-        f"draft {started.draft}" if started.draft else "no draft model",
+        f"draft {draft}" if (draft := drafts_with(started.drafter, started.draft)) else "no draft model",
         f"speculation {started.speculate}",
         f"context {started.context}{note('context')}",
         f"{started.threads} {'thread' if started.threads == 1 else 'threads'}{note('threads')}",

@@ -147,8 +147,10 @@ def _url(host: str, port: int) -> str:
 def _tell(info: "EngineInfo", name: str, url: str, has_token: bool) -> None:
     """Where it is and how to use it, on stdout."""
     from localspec.assist.fim import has_fim
+    from localspec.chat.looks import drafts_with
 
-    models = info.target + (f" with {info.draft}" if info.draft else "")
+    draft = drafts_with(info.drafter, info.draft)
+    models = info.target + (f" with {draft}" if draft else "")
     key = "the token" if has_token else "any text"
     vim = f"let g:llama_config = {{'endpoint': '{url}/infill'{', ' + repr('api_key') + ': ...' if has_token else ''}}}"
     click.echo(f"{name}: {models}, context {info.context}")

@@ -10,6 +10,7 @@ from textual.content import Content
 from localspec.chat.looks import MISSING
 from localspec.chat.visible import one_line
 from localspec.models.hardware import Machine
+from localspec.models.heads import describe
 from localspec.models.partial import human
 from localspec.models.removal import Plan
 from localspec.models.rows import CONTEXT, FileState, Row
@@ -107,6 +108,7 @@ def single_details(one: FileState) -> list[tuple[str, str]]:
         ("Next", "Enter chats with it." if one.path else f"Enter fetches it ({_size(one.file.size)})."),
         ("Licence", one.file.licence or MISSING),
         *([("Note", one.file.note)] if one.file.note else []),
+        *([("Heads", f"the file {own}")] if (own := _heads(one)) else []),
         ("File", file_line(one)),
     ]
     return [(label, one_line(text)) for label, text in facts]
@@ -137,7 +139,8 @@ def memory(row: Row) -> str:
 def verdict(row: Row) -> str:
     """Whether target and draft belong together, in words."""
     if row.pair.draft is None:
-        return "no draft model: prompt lookup drafts"
+        own = _heads(row.files[0])
+        return f"no draft model: the target {own}" if own else "no draft model: prompt lookup drafts"
     if row.verdict:
         return "target and draft have the same vocabulary: checked here, token by token"
     if row.verdict is False:
@@ -150,6 +153,11 @@ def verdict(row: Row) -> str:
         "not checked yet": "not known yet; compared token by token once both files are here",
     }
     return known.get(row.compatible, f"{row.compatible}, as published; compared again once both files are here")
+
+
+def _heads(one: FileState) -> str | None:
+    """What a file's MTP heads are good for; None without any, or where it is not here."""
+    return describe(one.header) if one.header else None
 
 
 def measured(row: Row) -> str:

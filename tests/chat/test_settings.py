@@ -105,3 +105,6 @@ def test_only_what_the_engine_loads_with_needs_loading_again() -> None:
     for changed in (Settings(context=1), Settings(threads=1), Settings(kv_type="q8_0"), Settings(draft_length=60)):
         assert changed.needs_loading(now)
     assert not Settings(draft_length=8).needs_loading(Settings(draft_length=60))
+    assert Settings(speculate="mtp").needs_loading(now), "heads are loaded where they may draft"
+    assert now.needs_loading(Settings(speculate="mtp"))
+    assert not Settings(speculate="off").needs_loading(now)

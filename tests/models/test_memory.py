@@ -86,9 +86,11 @@ def log(level, text, data):
 L.llama_log_set(log, ctypes.c_void_p(0))
 L.llama_backend_init()
 params = L.llama_model_default_params()
+params.load_mtp = bool(int(sys.argv[5]))
 model = L.llama_model_load_from_file(sys.argv[1].encode(), params)
 context = L.llama_context_default_params()
 context.n_ctx, context.n_batch, context.n_ubatch, context.n_threads = int(sys.argv[2]), 512, 512, 1
+context.ctx_type = int(sys.argv[5])
 context.flash_attn_type, context.swa_full, context.n_rs_seq = 0, bool(int(sys.argv[3])), int(sys.argv[4])
 made = L.llama_init_from_model(model, context)
 assert made
@@ -96,10 +98,10 @@ print("".join(lines))
 """
 
 
-def reported(path: Path, context: int, swa_full: bool = True, states: int = 0) -> float:
-    """MiB of KV cache and recurrent state as llama.cpp reports them for a file."""
+def reported(path: Path, context: int, swa_full: bool = True, states: int = 0, mtp: bool = False) -> float:
+    """MiB of KV cache and recurrent state as llama.cpp reports them for a file, or of its MTP heads."""
     done = subprocess.run(
-        [sys.executable, "-c", REPORT, str(path), str(context), str(int(swa_full)), str(states)],
+        [sys.executable, "-c", REPORT, str(path), str(context), str(int(swa_full)), str(states), str(int(mtp))],
         capture_output=True,
         text=True,
         check=True,
@@ -158,6 +160,43 @@ def test_which_layers_have_a_cache() -> None:
     assert shape_of(header("mamba", [], block_count=4)).kv == ()
     [first, *_] = shape_of(header("deepseek2", [], deepseek2__attention__key_length_mla=192)).kv
     assert first[1] == 0
+
+
+@pytest.mark.parametrize("name", ["chained", "single"])
+def test_the_heads_of_a_model(tmp_path: Path, name: str) -> None:
+    """Counted only where they are loaded: weights, their layers' cache as llama.cpp reports it, the hidden rows."""
+    path = tmp_path / "m.gguf"
+    if name == "chained":
+        tiny.write_step(path, width=256)
+    else:
+        tiny.write_hybrid(path, width=256, heads=1)
+    model, context = read_header(path), 2048
+    heads = model.mtp_heads
+    without, with_heads = estimate(model, context), estimate(model, context, mtp=True)
+    bare = tiny.write_step if name == "chained" else tiny.write_hybrid
+    assert without == estimate(read_header(bare(tmp_path / "bare.gguf", width=256, heads=0)), context)
+    assert without.mtp == 0
+    assert without.kv / MIB == pytest.approx(reported(path, context, states=ROLLBACK), abs=0.02)
+    own = tuple(f"blk.{i}." for i in range(model.block_count - heads, model.block_count))
+    weights = sum(tensor.size for tensor in model.tensors if tensor.name.startswith(own))
+    cache = reported(path, context, mtp=True)
+    rows = 4 * 256 * (context + BATCH) / MIB
+    left = with_heads.mtp / MIB - weights / MIB - cache - rows
+    compute = compute_bytes(replace(shape_of(model), kv=shape_of(model).mtp.kv), context, outputs=1) / MIB
+    assert left == pytest.approx(compute, abs=0.02)
+    assert with_heads.total == without.total + with_heads.mtp
+    assert with_heads.anonymous - without.anonymous == pytest.approx(with_heads.mtp - weights, abs=MIB / 50)
+
+
+def test_heads_that_are_not_used_unasked_take_nothing(tmp_path: Path) -> None:
+    two = read_header(tiny.write_hybrid(tmp_path / "two.gguf", heads=2))
+    assert (two.mtp_layers, two.mtp_heads) == (2, 0)
+    assert estimate(two, 2048, mtp=True) == estimate(two, 2048)
+    named = header("glm4moe", [], block_count=5, glm4moe__nextn_predict_layers=1)
+    assert (named.mtp_layers, named.mtp_heads) == (1, 0), "the file names a head and has no tensors of it"
+    held = header("glm4moe", [Row("blk.4.nextn.eh_proj.weight")], block_count=5, glm4moe__nextn_predict_layers=1)
+    assert held.mtp_heads == 1
+    assert estimate(held, 2048, mtp=True).mtp == 0, "not tried here, so only a person loads it"
 
 
 def test_the_state_of_a_recurrent_model() -> None:

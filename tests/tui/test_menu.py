@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Input
 
 from localspec.chat import config
+from localspec.chat.pairing import Choice
+from localspec.chat.settings import Settings
 from localspec.models import catalog, consent, own
 from localspec.tui.screens.base import hand_over, stands
 from localspec.tui.screens.menu import MenuScreen
 from localspec.tui.screens.samples import SAMPLES, SamplesScreen
 from tests.fake_engine import Script, plain
-from tests.tiny import vocabulary, write_llama
+from tests.tiny import vocabulary, write_llama, write_step
 from tests.tui.helpers import Bench, until
 from tests.tui.menus import ScriptedPull, fails, moved, nothing_here, own_menu, said, shows, write_menu
 
@@ -360,6 +363,23 @@ async def test_taking_ones_own_entry_off_the_menu_asks_first(tmp_path: Path) -> 
         await pilot.press("tab", "enter") if bench.app.focused.id != "yes" else await pilot.press("enter")
         await until(pilot, lambda: bench.app.screen is screen and "mine" not in screen._shown)
         assert file.exists(), "a file that localspec did not fetch stays"
+
+
+async def test_the_menu_and_the_chat_say_that_a_file_carries_heads(tmp_path: Path) -> None:
+    own.add("mine", write_step(tmp_path / "heads.gguf"))
+
+    def heads(spec: str | None, draft: str | None, settings: Settings) -> Choice:
+        config = replace(settings.engine_config("target.gguf", None, None), drafter="mtp")
+        return Choice(config, "auto", name=spec or "starter")
+
+    bench = Bench(choose=heads)
+    async with bench.app.run_test(size=(160, 40)) as pilot:
+        await bench.ready(pilot)
+        await shows(pilot, bench.app, "#pair", "+ MTP head")
+        screen = await open_menu(bench, pilot)
+        await pilot.press("down", "down")
+        assert screen.chosen == "mine"
+        await shows(pilot, bench.app, "#details", "the target carries 3 MTP heads: it drafts for itself")
 
 
 @pytest.mark.parametrize("text", [b"", b"[files.a\nname = 1\n", b"\xff\xfe broken", b"pairs = 3\n"])

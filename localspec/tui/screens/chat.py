@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from localspec import paths
-from localspec.chat.looks import LOOKS, looks_of
+from localspec.chat.looks import DRAFTER_NAMES, LOOKS, drafts_with, looks_of
 from localspec.chat.turns import Turn
 from localspec.chat.visible import one_line, visible
 from localspec.tui import looks
@@ -144,8 +144,9 @@ class ChatScreen(ChatActions, EditActions, Screen[None]):
         if info is None:
             return ""
         if self.size.width < PANEL_FROM:
-            return "with a draft model" if info.draft else "drafting by lookup"
-        return one_line(f"{info.target} + {info.draft}" if info.draft else info.target)
+            return f"with a {DRAFTER_NAMES[info.drafter]}" if info.drafter else "drafting by lookup"
+        draft = drafts_with(info.drafter, info.draft)
+        return one_line(f"{info.target} + {draft}" if draft else info.target)
 
     def events_ready(self) -> None:
         """The engine has said something: painted now, or when the next paint is due."""
