@@ -1,5 +1,6 @@
 """`localspec models make-draft`: a draft made of a model's own layers, measured, and an honest word on it."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
@@ -48,7 +49,7 @@ def make_draft(name: str, keep: int | None, *, measure: bool, as_json: bool) -> 
     if as_json:
         print_json(self_draft_data(made))
     elif finding is not None:
-        for line in verdict(made, finding):
+        for line in verdict(finding, name):
             click.echo(line)
     if hit:
         say("interrupted: the draft is there; what was not measured is not used by auto")
@@ -65,8 +66,8 @@ def described(made: SelfDraft) -> Iterator[str]:
     yield str(made.path)
 
 
-def verdict(made: SelfDraft, found: Measured) -> Iterator[str]:
-    """What was measured, and whether it is worth using here."""
+def verdict(found: Measured, name: str) -> Iterator[str]:
+    """What was measured of the draft of `name`, and whether it is worth using here."""
     kinds = ", ".join(f"{category} {share(value)}" for category, value in found.by_category.items())
     yield (
         f"It guesses {share(found.agreement)} of the model's own tokens ({kinds}); one of its tokens costs "
@@ -81,7 +82,7 @@ def verdict(made: SelfDraft, found: Measured) -> Iterator[str]:
     else:
         yield (
             "Not worth using here: auto leaves it alone, and only --speculate self uses it. "
-            "`localspec models remove NAME --self-draft` deletes it."
+            f"`localspec models remove {shlex.quote(name)} --self-draft` deletes it."
         )
 
 

@@ -12,9 +12,9 @@ from localspec.cli.errors import FAILED
 from localspec.cli.models_progress import Spoken
 from localspec.cli.output import print_json, progress_bars
 from localspec.cli.terminal import one_line
-from localspec.models import catalog, store
+from localspec.models import catalog, selfdraft, store
 from localspec.models import settings as model_settings
-from localspec.models.errors import ModelError
+from localspec.models.errors import ModelError, plain
 from localspec.models.fit import Fit, fit
 from localspec.models.gguf import Header
 from localspec.models.hardware import read_machine
@@ -112,6 +112,13 @@ def _check_file(path: Path, with_hash: bool) -> Finding:
     if heads := describe(header):
         (finding.good if header.mtp_heads else finding.notes).append(heads)
     finding.good.append(f"{len(header.tensors)} tensors within {human(header.file_bytes)}")
+    if (of := selfdraft.made_of(header)) is not None:
+        finding.good.append(
+            f"a draft made of the layers of {plain(of, 100)}: for --speculate self, no model to talk to"
+        )
+    elif (made := selfdraft.find(path)) is not None:
+        worth = "not measured" if made.measured is None else "worth using" if made.measured.worth else "not worth using"
+        finding.good.append(f"self-draft here: {made.kept} of {made.layers} layers, {human(made.size)}, {worth} here")
     expected = _expected_hash(path, header.file_bytes)
     if with_hash and expected:
         hashed = _hash(path)

@@ -44,7 +44,9 @@ def plan(name: str, *, only_self_draft: bool = False) -> Plan:
     """
     known = menu.load()
     stays: list[str] = []
-    places = _places(name, known, stays)
+    # Only its self-draft may be asked for by the path of a file.
+    own_file = only_self_draft and name not in known.pairs and name not in known.files and Path(name).is_file()
+    places = [Path(name)] if own_file else _places(name, known, stays)
     made = [file for place in (*places, *_elsewhere(name, known)) for file in selfdraft.files_of(place)]
     if only_self_draft:
         if not made:
