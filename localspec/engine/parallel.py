@@ -125,7 +125,7 @@ def measure(job: Job, tell: Callable[[dict[str, Any]], None]) -> None:
     if widest > LONGEST_PASS:
         raise EngineError(f"{max(job.sequences)} sequences with {max(job.lengths)} drafted tokens each are {widest} "
                           f"tokens a pass, and {LONGEST_PASS} is the most")  # fmt: skip
-    loaded = load(replace(job.config, draft=None, context=512, max_draft_length=1), AbortFlag(), None)
+    loaded = load(replace(job.config, draft=None, drafter="draft", context=512, max_draft_length=1), AbortFlag(), None)
     model, info, depth = loaded.target.model, loaded.info, loaded.target.depth
     loaded.target.close()
     try:

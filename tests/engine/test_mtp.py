@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from localspec.engine.context import Context, ContextOptions
+from localspec.engine.costs import Costs
 from localspec.engine.drafters.base import Draft
+from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
 from localspec.engine.drafters.mtp import MtpDrafter
 from localspec.engine.engine import Engine
@@ -138,6 +140,33 @@ def test_the_rollback_depth_bounds_the_draft(make: Make) -> None:
     lengths = Counter(cycle.proposed for cycle in answer.cycles)
     assert max(lengths) == depth.tokens
     assert lengths[depth.tokens] > 3
+
+
+@pytest.mark.parametrize("price", [0.01, 5.0])
+@BOTH
+def test_auto_asks_heads_where_they_pay(make: Make, monkeypatch: pytest.MonkeyPatch, name: str, price: float) -> None:
+    """The cost decides: a cheap guess is asked for again and again, a dear one is hardly ever tried."""
+    monkeypatch.setattr(Costs, "draft_token", lambda *_: price)
+    monkeypatch.setattr(Costs, "relative", lambda self, width, context: 1.0 + 0.02 * (width - 1))
+    monkeypatch.setattr(Lookup, "draft", lambda *_: Draft(()))
+    engine = make(name)
+    asked = [
+        cycle.passes > 0
+        for text in ("abcabcab", "kjihg", "ddd")
+        for cycle in ask(engine, text, speculate="auto", max_tokens=100).cycles
+    ]
+    assert (sum(asked) > 100) if price < 1 else (sum(asked) < 15)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_heads_with_a_sliding_window_shorter_than_the_answer(make: Make, full: bool) -> None:
+    """Where only the window is kept the cut may fail, and then all of it is read again."""
+    text = "abcdefghijkl" * 4
+    answer = ask(make("chained", swa_full=full), text, speculate="mtp", draft_length=3, max_tokens=150)
+    plain = ask(make("chained", swa_full=full, drafter="draft"), text, max_tokens=150)
+    assert answer.ids == plain.ids
+    assert answer.end.stats.judged > 50
+    check_sums(answer)
 
 
 @BOTH
