@@ -110,10 +110,9 @@ def _check_architecture(header: Header) -> None:
             f"{name} has recurrent layers ({arch}): their states build on each other, and none is left out"
         )
     if header.mtp_layers:
-        raise NoSelfDraft(
-            f"{name} carries NextN layers, which belong behind its last one: draft with them (--speculate mtp)"
-        )
-    if arch in ("t5", "t5encoder") or any(t.name.startswith("enc.") for t in header.tensors):
+        instead = ": --speculate mtp drafts with them" if header.mtp_heads else ""
+        raise NoSelfDraft(f"{name} carries NextN layers, which belong behind its last one{instead}")
+    if header.has_encoder:
         raise NoSelfDraft(f"{name} has an encoder and a decoder ({arch}), whose layers belong together")
     for key in ("leading_dense_block_count", "interleave_moe_layer_step"):
         value = header.metadata.get(f"{arch}.{key}", 0)
