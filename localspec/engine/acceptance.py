@@ -31,6 +31,13 @@ SPLIT = 2.0
 SPLIT_SHORT = 0.6
 """The same behind a single token, which is nearly always at one."""
 
+OWN = 0.8
+"""Taken away where an answer copies from itself: it comes back to a turn of phrase to say something else with it. Of
+those that go on from 3 to 16 tokens there 64 % stood, of those that go on from the prompt 80 %."""
+
+OWN_FROM = 3
+"""The shortest copy of which that is true: below, the answer's own words are the better witness."""
+
 SHORT = 6
 """Copies up to here are turns of phrase, whose luck says little about longer ones; the two are followed apart."""
 
@@ -102,6 +109,8 @@ def prior(place: Place) -> float:
             x -= SPLIT if place.copied > 1 else SPLIT_SHORT
         elif place.copied <= WITNESSED:
             x += AGREEING
+    if place.own and place.copied >= OWN_FROM:
+        x -= OWN
     return sigmoid(x)
 
 
@@ -144,7 +153,7 @@ OWN_WEIGHT, OWN_SHIFT = 1.0, 0.5
 CERTAIN = 4.0
 """The target's confidence in a token, in logits, counts up to here: beyond, certainty is certainty."""
 
-CONFIDENT_WEIGHT, CONFIDENT_SHIFT = 0.9, 0.1
+CONFIDENT_WEIGHT, CONFIDENT_SHIFT = 0.9, -0.2
 """logit of a draft model's acceptance = CONFIDENT_SHIFT + CONFIDENT_WEIGHT * the target's confidence, likewise."""
 
 CONFIDENCE_MEMORY = 24.0
@@ -153,8 +162,8 @@ CONFIDENCE_MEMORY = 24.0
 LOOKING = 0.7
 """Share of the failures that is left when a draft model stops before the tokens it is unsure of."""
 
-ENOUGH_CONFIDENCE = 12.0
-"""Tokens of it, fading ones counted by what is left of them, before it says anything of the text: 17 tokens."""
+ENOUGH_CONFIDENCE = 9.0
+"""Tokens of it, fading ones counted by what is left of them, before it says anything of the text: 12 tokens."""
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ back, however cheap the try."""
 PROBE_LENGTH = 3
 """Tokens of such a try: enough verdicts to change an estimate, and cheap on every curve measured."""
 
-FORECAST = 64
+FORECAST = 96
 """Tokens an answer is expected to go on for at least; later, as many as it has: how long is not known."""
 
 DRAWN_MEMORY = 0.93
@@ -44,7 +44,7 @@ DRAWN_MEMORY = 0.93
 TRUST = 6.0
 """Cycles of a draft model that the estimate beforehand is worth."""
 
-SAFELY = 2.0
+SAFELY = 3.0
 """What starting a drafter costs must be expected back this many times: how long the answer goes on is a guess."""
 
 

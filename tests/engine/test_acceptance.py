@@ -126,3 +126,9 @@ def test_of_a_pair_something_is_kept_over_answers() -> None:
             seen.learn(0.9, True)
         seen.begin()
     assert seen.rate > DRAFT_PRIOR + 0.1
+
+
+@pytest.mark.parametrize("copied", [3, 8, 30])
+def test_an_answer_that_copies_from_itself_is_trusted_less(copied: int) -> None:
+    assert prior(Place(copied, own=True)) < prior(Place(copied)) - 0.005
+    assert prior(Place(2, own=True)) == prior(Place(2)), "a turn of phrase is as good from here as from there"

@@ -332,3 +332,13 @@ def test_whatever_is_edited_a_draft_is_whole(
             )
             assert all(token >= 0 for token in draft.tokens)
             assert all(place.seen >= place.same >= 0 or place.ground == "match" for place in draft.places)
+
+
+def test_what_is_copied_from_the_answer_itself_says_so() -> None:
+    lookup = begun([1, 2, 3, 4])
+    lookup.accept([7, 8, 9, 1, 2, 3])
+    assert not lookup.draft((), 1).places[0].own
+    lookup.accept([7, 8])
+    assert lookup.draft((), 1).places[0].own
+    lookup.begin([1, 2, 3, 4, 7, 8, 9, 1, 2, 3, 7, 8])
+    assert not lookup.draft((), 1).places[0].own, "the answer of an earlier turn is part of the prompt now"

@@ -19,13 +19,14 @@ class Place(NamedTuple):
     """What speaks for one token of a lookup draft.
 
     `copied` tokens right before it (draft tokens counted) stand right before the place it is copied from. Of `seen`
-    earlier places where the same text stood, `same` went on like this.
+    earlier places where the same text stood, `same` went on like this. `own`: it is copied from the answer itself.
     """
 
     copied: int
     seen: int = 1
     same: int = 1
     ground: Ground = "match"
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class Lookup:
                 self._index.extend(token)
             self._index.extend(_APART)
         self.offset = len(self._index.tokens)
+        self._answer = self.offset
 
     def begin(self, tokens: Sequence[int], texts: Sequence[Sequence[int]] = ()) -> None:
         """Index `tokens`, the conversation, and before it `texts`, which are only looked up.
@@ -62,6 +63,7 @@ class Lookup:
             self._reset(texts)
         for token in tokens:
             self._index.extend(token)
+        self._answer = len(self._index.tokens)
         self._course = Course()
 
     def draft(self, history: Sequence[int], limit: int) -> Draft:
@@ -73,9 +75,11 @@ class Lookup:
         match = self._index.match(state) if state else Match(0, 0)
         if match.length < ON_COURSE and (resumed := self._course.resume(self._index.tokens)) is not None:
             position, agreed, ground = resumed
-            return self._written(_Writer(self._index, self._course, position, agreed, 0, ground), limit, match.length)
+            return self._written(
+                _Writer(self._index, self._course, self._answer, position, agreed, 0, ground), limit, match.length
+            )
         if match.length < ON_COURSE and (on := self._course.on) is not None and on[0] != match.position:
-            writer = _Writer(self._index, self._course, on[0], on[1], 0, "resumed")
+            writer = _Writer(self._index, self._course, self._answer, on[0], on[1], 0, "resumed")
             return self._written(writer, limit, match.length)
         if match.length < self._min_match:
             return Draft(())
@@ -83,7 +87,9 @@ class Lookup:
         if match.length < SHORT:
             position = self._most_frequent(state, position)
         return self._written(
-            _Writer(self._index, self._course, position, match.length, state, "match"), limit, match.length
+            _Writer(self._index, self._course, self._answer, position, match.length, state, "match"),
+            limit,
+            match.length,
         )
 
     def _most_frequent(self, state: int, latest: int) -> int:
@@ -119,13 +125,14 @@ class Lookup:
 class _Writer:
     """Writes a draft from `position` on, noting what speaks for each token; known edits are made on the way.
 
-    `copied` tokens before it agree; `state` is theirs in the index, 0 when nothing is to be counted.
+    `copied` tokens before it agree; `state` is theirs in the index, 0 when nothing is to be counted. The answer begins
+    at position `answer` of the index.
     """
 
     def __init__(
-        self, index: SuffixIndex, course: Course, position: int, copied: int, state: int, ground: Ground
+        self, index: SuffixIndex, course: Course, answer: int, position: int, copied: int, state: int, ground: Ground
     ) -> None:
-        self._index, self._course = index, course
+        self._index, self._course, self._answer = index, course, answer
         self._position, self._copied, self._state, self._ground = position, copied, state, ground
         self.tokens: list[int] = []
         self.places: list[Place] = []
@@ -144,7 +151,7 @@ class _Writer:
         seen = same = 1
         if following:
             seen, same = self._index.count(self._state), self._index.count(following)
-        self._put(token, Place(self._copied, seen, same, self._ground), self._position)
+        self._put(token, Place(self._copied, seen, same, self._ground, self._position >= self._answer), self._position)
         self._position += 1
         self._copied += 1
         self._state = following
