@@ -10,7 +10,7 @@ from localspec.engine.requests import EngineConfig, Request, SamplerSettings
 from localspec.models import selfdraft
 from localspec.models.gguf_split import read_model
 from tests.real.conftest import Pair, prompt_for
-from tests.real.oracle import Oracle
+from tests.real.oracle import GAP, Oracle
 from tests.real.texts import CHAT
 
 pytestmark = pytest.mark.real
@@ -34,7 +34,8 @@ def check(target: Path) -> tuple[int, int]:
         ids = [event.id for event in events if isinstance(event, Token)]
         cycles = [event for event in events if isinstance(event, Cycle)]
         engine._loaded.target.clear()
-        assert Oracle(engine._loaded.target).score(engine.encode(prompt), ids).accepted
+        # Too short an answer for the share of near ties to say anything.
+        assert Oracle(engine._loaded.target).score(engine.encode(prompt), ids).worst <= GAP
         return sum(cycle.judged for cycle in cycles), sum(cycle.accepted for cycle in cycles)
     finally:
         engine.close()
