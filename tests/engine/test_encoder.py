@@ -20,7 +20,7 @@ from localspec.engine.events import Prefill
 from localspec.engine.llama import AbortFlag, Model
 from localspec.engine.parallel import Job, measure
 from localspec.engine.probe import probe_rollback
-from localspec.engine.requests import EngineConfig, Request, SamplerSettings, Verify
+from localspec.engine.requests import EngineConfig, Request, SamplerSettings, Segment, Verify
 from tests import tiny, tiny_t5
 from tests.engine.answers import Answer, ask, check_sums, prompt
 from tests.engine.conftest import MakeEngine
@@ -191,6 +191,22 @@ def test_a_text_is_encoded_once_by_each_model(make_engine: MakeEngine, encoded: 
         assert seen.setdefault(text, answer.ids) == answer.ids
         check_sums(answer)
     assert len({tuple(ids) for ids in seen.values()}) == 3, "what the decoder says must depend on the text"
+
+
+def test_a_text_that_begins_like_the_last_text_and_its_answer_is_another(make_engine: MakeEngine) -> None:
+    """Token by token the caches agree; what an encoder read does not."""
+    letters = SamplerSettings(temperature=0.0, logit_bias=dict.fromkeys(range(4), float("-inf")))
+    fields: dict[str, Any] = {"speculate": "draft", "draft_length": 4, "max_tokens": 20}
+    engine = make_engine("t5", "t5-twin", **ALIKE)
+    first = Answer(list(engine.generate(Request(prompt("abc"), letters, **fields))))
+    longer = (Segment(f"abc</s>{first.end.text}", trusted=True),)
+    second, fresh = (
+        Answer(list(one.generate(Request(longer, letters, **fields))))
+        for one in (engine, make_engine("t5", "t5-twin", **ALIKE))
+    )
+    assert second.end.stats.prompt_tokens == len("abc") + 1 + len(first.ids) + 1
+    assert second.ids == fresh.ids
+    assert second.end.stats.acceptance_rate == 1.0
 
 
 def test_rejected_tokens_leave_the_decoder_and_the_text_stays(make_context: MakeContext) -> None:
