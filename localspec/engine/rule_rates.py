@@ -1,13 +1,13 @@
 """How much of a draft each rule keeps on average, in closed form: no uniform is drawn and nothing is simulated.
 
 `draft` tokens x_1 .. x_K were drawn from the draft's distributions q_i, and p_i are the target's along the same path
-(`target_probs` has at least K of them). Each function answers K numbers: the expected accepted tokens if the draft had
-ended after 1, 2, .. K of its tokens. Over paths drawn from the draft, their mean is the rule's accepted tokens a cycle.
+(`target_probs` has at least K of them). Each function answers K numbers: what a draft of 1, 2, .. K tokens has accepted
+on average. At each place the average is over what is drawn there, given the tokens before it. Over paths drawn from the
+draft, the mean is the rule's accepted tokens a cycle; at the same path, block is never below rejection.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from operator import mul
 from types import MappingProxyType
 
 import numpy as np
@@ -15,42 +15,40 @@ from numpy.typing import NDArray
 
 from localspec.engine.distribution import Distribution
 from localspec.engine.requests import Verify
-from localspec.engine.verify_block import stands, weigh
+from localspec.engine.verify_block import weigh
 
 Laws = Sequence[Distribution]
 Floats = NDArray[np.float64]
 
 
 def rejection(draft: Sequence[int], draft_probs: Laws, target_probs: Laws) -> list[float]:
-    """Token i is kept with min(1, p_i(x_i) / q_i(x_i)) once those before it are (Leviathan et al. 2023)."""
-    ratios = (
-        min(1.0, p.prob(token) / q.prob(token)) for token, q, p in zip(draft, draft_probs, target_probs, strict=False)
-    )
-    return _in_a_row(ratios)
-
-
-def coupled(draft: Sequence[int], draft_probs: Laws, target_probs: Laws) -> list[float]:
-    """Token i is kept when the target's draw with the same noise is x_i too: given the draft's, with probability
-    1 / (q_i(x_i) sum over y of max(p_i(y) / p_i(x_i), q_i(y) / q_i(x_i))), and independently of the other places."""
-    chances = (_same(token, p, q) for token, q, p in zip(draft, draft_probs, target_probs, strict=False))
-    return _in_a_row(chances)
+    """Tokens before place i all stand with the product of min(1, p_j(x_j) / q_j(x_j)), then one drawn at i with the sum
+    of min(p_i, q_i) (Leviathan et al. 2023, theorem 3.5)."""
+    kept, carried = [], 1.0
+    for token, q, p in zip(draft, draft_probs, target_probs, strict=False):
+        kept.append(carried * minima(p, q))
+        carried *= min(1.0, p.prob(token) / q.prob(token))
+    return list(accumulate(kept))
 
 
 def block(draft: Sequence[int], draft_probs: Laws, target_probs: Laws) -> list[float]:
-    """At least i tokens stand when u_j < h_j for some j >= i: 1 - product over j >= i of (1 - h_j), with the h of
-    `verify_block.block`, of which the last depends on where the draft ends."""
-    weights = [1.0]
+    """At least i tokens stand with the mean of w_i (see `verify_block.block`) over what is drawn at i: the sum of
+    min(q_i, w_(i-1) p_i), wherever the draft ends (Sun et al. 2025)."""
+    kept, weight = [], 1.0
     for token, q, p in zip(draft, draft_probs, target_probs, strict=False):
-        weights.append(weigh(weights[-1], p.prob(token), q.prob(token)))
-    inner = [
-        stands(weights[i], target_probs[i].surplus(draft_probs[i], weights[i])) if weights[i] > 0.0 else 0.0
-        for i in range(1, len(draft))
-    ]
-    kept = []
-    for length in range(1, len(draft) + 1):
-        misses = [1.0 - h for h in (*inner[: length - 1], weights[length])]
-        kept.append(sum(1.0 - missed for missed in accumulate(reversed(misses), mul)))
-    return kept
+        kept.append(weight - p.surplus(q, weight))
+        weight = weigh(weight, p.prob(token), q.prob(token))
+    return list(accumulate(kept))
+
+
+def coupled(draft: Sequence[int], draft_probs: Laws, target_probs: Laws) -> list[float]:
+    """As `rejection`, with how often the target's draw is x_j when the draft's was, and the draws at i agree: the noise
+    of different places is independent, and a draft that heard it has the law of any other."""
+    kept, carried = [], 1.0
+    for token, q, p in zip(draft, draft_probs, target_probs, strict=False):
+        kept.append(carried * agreement(p, q))
+        carried *= _same(token, p, q)
+    return list(accumulate(kept))
 
 
 RULES: Mapping[Verify, Callable[[Sequence[int], Laws, Laws], list[float]]] = MappingProxyType(
@@ -103,8 +101,3 @@ def _on(ids: NDArray[np.int32], law: Distribution) -> Floats:
     probs = np.zeros(len(ids))
     probs[ids.searchsorted(law.ids)] = law.probs
     return probs
-
-
-def _in_a_row(chances: Iterable[float]) -> list[float]:
-    """Tokens kept on average when each stands with its chance once all before it did, by the length of the draft."""
-    return list(accumulate(accumulate(chances, mul)))

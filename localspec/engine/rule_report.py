@@ -24,9 +24,9 @@ class RuleJob:
 class Place:
     """One place of the text, `context` tokens behind it, and the draft that was drawn there, of `drawn` tokens.
 
-    `kept[rule][n - 1]` is the expected accepted tokens of its first n, up to all `drawn`. Of the first token alone,
-    whatever is drawn: `minima` the sum of min(target, draft), `agreement` how often both draw the same with the same
-    noise, `argmax` the target's probability of the draft's likeliest token.
+    `kept[rule][n - 1]` is the expected accepted tokens of drafts of n tokens here, up to `drawn` (`rule_rates.py`). Of
+    the first token alone: `minima` the sum of min(target, draft), `agreement` how often both draw the same with the
+    same noise, `argmax` the target's probability of the draft's likeliest token.
     """
 
     context: int

@@ -43,7 +43,7 @@ def block(
         if i == last:
             chance = weights[i]
         else:
-            chance = stands(weights[i], rows[i].surplus(draft_probs[i], weights[i])) if weights[i] > 0.0 else 0.0
+            chance = _stands(weights[i], rows[i].surplus(draft_probs[i], weights[i])) if weights[i] > 0.0 else 0.0
         if rng.random() < chance:
             break
     else:
@@ -59,7 +59,7 @@ def weigh(before: float, target_prob: float, draft_prob: float) -> float:
     return min(1.0, before * target_prob / draft_prob)
 
 
-def stands(weight: float, surplus: float) -> float:
+def _stands(weight: float, surplus: float) -> float:
     """h_i for i < K, from w_i and Z_i."""
     left = surplus + 1.0 - weight
     return surplus / left if left > 0.0 else 1.0

@@ -28,9 +28,9 @@ def test_the_rules_on_the_same_places_of_code_chat_and_story() -> None:
     assert [cell["places"] for cell in found["cells"]] == [6, 6, 6]
     for cell in found["cells"]:
         accepted = {(point["rule"], point["length"]): point["accepted"] for point in cell["points"]}
-        # Of a given draft, coupled keeps at most what rejection does, place by place.
-        assert 0 < accepted["coupled", 3] <= accepted["rejection", 3] < 3
-        assert accepted["block", 1] == pytest.approx(accepted["rejection", 1])
+        # Of a given draft block keeps most and coupled least, place by place.
+        assert 0 < accepted["coupled", 3] <= accepted["rejection", 3] <= accepted["block", 3] < 3
+        assert accepted["block", 1] == pytest.approx(accepted["rejection", 1]) == pytest.approx(cell["minima"])
         assert cell["agreement"] <= cell["minima"] + 1e-9
     code, chat, story = found["cells"]
     assert code["minima"] > max(chat["minima"], story["minima"])
