@@ -192,9 +192,10 @@ def test_which_files_have_heads_that_run(
     assert heads(head_files["single"]) == 1
     assert heads(tiny_files["target"]) == heads(tiny_files["hybrid"]) == 0
     assert heads(tiny.write_hybrid(tmp_path / "two.gguf", heads=2)) == 0
-    without = tmp_path / "without.gguf"
-    _leave_out(head_files["chained"], without, "nextn.")
-    assert heads(without) == 0
+    assert heads(_copy(head_files["chained"], tmp_path / "without.gguf", leave_out="nextn.")) == 0
+    [first, *others] = sorted(_copy(head_files["chained"], tmp_path / "parts.gguf", split=20).parent.glob("parts-*"))
+    assert len(others) > 1
+    assert heads(first) == 3, "the heads stand in the last part"
     assert not nextn.can_run("llama", 1)
 
 
@@ -209,19 +210,20 @@ def test_a_rehearsal_makes_the_passes_of_a_draft(make: Make, name: str) -> None:
     assert 1 / heads.model.layers < heads.share_of(target) < 1
 
 
-def _leave_out(source: Path, to: Path, what: str) -> None:
-    """A copy of a GGUF file without the tensors whose name contains `what`."""
+def _copy(source: Path, to: Path, *, leave_out: str = "?", split: int = 0) -> Path:
+    """A copy of a GGUF file without the tensors whose name contains `leave_out`, or in parts of `split` tensors."""
     reader = gguf.GGUFReader(source)
-    writer = gguf.GGUFWriter(to, "step35")
+    writer = gguf.GGUFWriter(to, "step35", split_max_tensors=split)
     for field in reader.fields.values():
         if field.name.startswith("GGUF.") or field.name == "general.architecture":
             continue
         kind, *inner = field.types
         writer.add_key_value(field.name, field.contents(), kind, inner[0] if inner else None)
     for tensor in reader.tensors:
-        if what not in tensor.name:
+        if leave_out not in tensor.name:
             writer.add_tensor(tensor.name, np.array(tensor.data))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    return to
