@@ -81,6 +81,14 @@ def measure(known: Sequence[Task], setting: suite.Setting, report: CostReport) -
     return Findings(agreement, by_category, token, length, expected, timed, speedup, worth)
 
 
+def guesses(known: Sequence[Task], setting: suite.Setting) -> float | None:
+    """Agreement alone, by half as long answers: to choose among drafts. None when it was stopped, or nothing was
+    judged."""
+    measured = Measured()
+    suite.measure(measured, Plan(known, (_mode(LENGTH),), 1, MAX_TOKENS // 2), setting)
+    return None if setting.stopped() else agreement_of(measured.runs, LENGTH)
+
+
 def agreement_of(runs: Sequence[Run], length: int) -> float | None:
     """Accepted over judged of the answers with drafts of `length`; None when nothing was judged."""
     mine = [run.stats for run in runs if run.mode == _mode(length)]

@@ -1,15 +1,18 @@
 """`localspec models make-draft`: a draft made of a model's own layers, measured, and an honest word on it."""
 
 import shlex
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
 
 from localspec import paths
 from localspec.bench import selfdraft as trying
-from localspec.bench import suite
+from localspec.bench import suite, where
+from localspec.bench.workloads import Task
 from localspec.chat.looks import share
 from localspec.chat.pairing import Choice
 from localspec.cli import bench_common as common
@@ -18,10 +21,12 @@ from localspec.cli.errors import INTERRUPTED
 from localspec.cli.interrupts import Interrupts
 from localspec.cli.models_show import self_draft_data
 from localspec.cli.output import print_json, progress_bars
-from localspec.cli.terminal import StatusLine, one_line, say
+from localspec.cli.terminal import StatusLine, aside, one_line, say
+from localspec.engine import machine
 from localspec.models import selfdraft, store
 from localspec.models import settings as model_settings
 from localspec.models.gguf import read_header
+from localspec.models.layers import Shortening
 from localspec.models.partial import human
 from localspec.models.selfdraft import Measured, SelfDraft
 
@@ -34,15 +39,18 @@ CALIBRATE_S = 20.0
 
 def make_draft(name: str, keep: int | None, *, measure: bool, as_json: bool) -> int:
     """Make it, measure it, say what came out. Answers the exit code. Raises `ModelError` and `EngineError`."""
-    found = store.resolve(name, settings=model_settings.load())
-    target = found.target
-    with progress_bars() as bars:
-        task = bars.add_task(one_line(f"writing the self-draft of {target.name}"), total=None)
-        made = selfdraft.make(target, keep, lambda done, total: bars.update(task, completed=done, total=total))
+    target = store.resolve(name, settings=model_settings.load()).target
+    ways = selfdraft.ways(target, keep)
+    if measure and (warning := where.busy(where.load(), machine.usable_cores())):
+        say(warning)
+    cut, hit = _best(target, ways) if measure else (ways[0], False)
+    made = _write(target, cut)
     if not as_json:
         for line in described(made):
             say(line)
-    finding, hit = _measured(made) if measure else (None, False)
+    finding = None
+    if measure and not hit:
+        finding, hit = _measured(made)
     if finding is not None:
         made = replace(made, measured=finding)
         selfdraft.remember(made, finding)
@@ -59,10 +67,33 @@ def make_draft(name: str, keep: int | None, *, measure: bool, as_json: bool) -> 
     return 0
 
 
+def _best(target: Path, ways: Sequence[Shortening]) -> tuple[Shortening, bool]:
+    """The way whose draft guesses most, by trying each, and whether that was interrupted: then the first one."""
+    if len(ways) < 2:
+        return ways[0], False
+    found = []
+    for number, cut in enumerate(ways, 1):
+        made = _write(target, cut)
+        with _trying(made, f"set {number} of {len(ways)} of layers") as trial:
+            share_ = trying.guesses(trial.tasks, trial.setting)
+        if trial.interrupts.hit:
+            return ways[0], True
+        aside(f"without {_numbers(cut.left_out)}: guesses {share(share_)}")
+        found.append(share_ or 0.0)
+    return ways[found.index(max(found))], False
+
+
+def _write(target: Path, cut: Shortening) -> SelfDraft:
+    with progress_bars() as bars:
+        task = bars.add_task(one_line(f"writing the self-draft of {target.name}"), total=None)
+        return selfdraft.make(
+            target, cut=cut, progress=lambda done, total: bars.update(task, completed=done, total=total)
+        )
+
+
 def described(made: SelfDraft) -> Iterator[str]:
     """What was made, where it lies."""
-    left_out = ", ".join(map(str, made.left_out))
-    yield f"{made.kept} of {made.layers} layers, without {left_out} (counted from 0); {human(made.size)}"
+    yield f"{made.kept} of {made.layers} layers, without {_numbers(made.left_out)} (counted from 0); {human(made.size)}"
     yield str(made.path)
 
 
@@ -88,26 +119,52 @@ def verdict(found: Measured, name: str) -> Iterator[str]:
 
 def _measured(made: SelfDraft) -> tuple[Measured | None, bool]:
     """What the engine finds, and whether it was interrupted."""
+    with _trying(made, "") as trial:
+        report = trial.client.calibrate(CALIBRATE_S, trial.status.progress("measuring what passes cost"))
+        trial.status.clear()
+        found = None if trial.interrupts.hit else trying.measure(trial.tasks, trial.setting, report)
+    return (Measured(**asdict(found)) if found else None), trial.interrupts.hit
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """An engine with the self-draft loaded, and what it is tried on."""
+
+    client: Any
+    tasks: list[Task]
+    setting: suite.Setting
+    interrupts: Interrupts
+    status: StatusLine
+
+
+@contextmanager
+def _trying(made: SelfDraft, what: str) -> Iterator[_Trial]:
+    """`what` says before the progress which draft it is."""
     held = settings.in_force({"target": str(made.target)})
     known = read_header(made.target).context_length or CONTEXT
     config = held.engine_config(str(made.target), str(made.path), str(paths.cache_dir()))
     config = replace(config, drafter="self", context=min(known, CONTEXT))
     status = StatusLine()
     client, info = session.start(Choice(config, "self", explicit=True), status)
+    prompting = common.prompting_for(info)
     try:
-        tasks = [task for task in trying.tasks(common.tasks_of(None)) if _fits(task.prompt, client, info)]
-        with Interrupts(client.cancel) as interrupts:
-            report = client.calibrate(CALIBRATE_S, status.progress("measuring what passes cost"))
-            status.clear()
-            with common.Bar() as bar:
-                setting = suite.Setting(client, common.prompting_for(info), lambda: interrupts.hit, bar.show)
-                found = None if interrupts.hit else trying.measure(tasks, setting, report)
+        # A tiny context measures what it can.
+        tasks = [
+            task for task in trying.tasks(common.tasks_of(None))
+            if client.count(prompting([task.prompt])) + trying.MAX_TOKENS <= info.context
+        ]  # fmt: skip
+        with Interrupts(client.cancel) as interrupts, common.Bar() as bar:
+
+            def show(done: int, total: int, text: str) -> None:
+                bar.show(done, total, f"{what}: {text}" if what else text)
+
+            yield _Trial(
+                client, tasks, suite.Setting(client, prompting, lambda: interrupts.hit, show), interrupts, status
+            )
     finally:
         status.clear()
         client.close()
-    return (Measured(**asdict(found)) if found else None), interrupts.hit
 
 
-def _fits(prompt: str, client: Any, info: Any) -> bool:
-    """The request leaves room for its answer: a tiny context measures what it can."""
-    return bool(client.count(common.prompting_for(info)([prompt])) + trying.MAX_TOKENS <= info.context)
+def _numbers(layers: Sequence[int]) -> str:
+    return ", ".join(map(str, layers))

@@ -36,9 +36,10 @@ LEFT_OUT = 1 / 7
 """Share of the layers left out when nobody says how many: 4 of 28. Twice as many cost a third of the agreement and save
 a seventh of a pass (docs/methods.md has the figures)."""
 
-CENTRE = 2 / 3
-"""Where in the model the layers are left out, as a share of its depth: the last ones before the output and the first
-ones behind the text do what no other layer does."""
+STYLES = ((0.55, 1), (0.45, 2), (2 / 3, 2))
+"""Where in the model the layers are left out, as a share of its depth, and whether every one there or every other: in
+this order they are tried. The last ones before the output and the first ones behind the text do what no other layer
+does; which of those between are missed least differs by model (docs/methods.md)."""
 
 
 class NoSelfDraft(ModelError):
@@ -58,8 +59,8 @@ class Shortening:
         return len(self.kept) + len(self.left_out)
 
 
-def plan(header: Header, keep: int | None = None) -> Shortening:
-    """Which layers of the model to keep, `keep` of them when that is said.
+def plans(header: Header, keep: int | None = None) -> list[Shortening]:
+    """Ways to leave out layers of the model, to try in this order; each keeps `keep` of them when that is said.
 
     Raises `NoSelfDraft` when none can be left out, or not so many.
     """
@@ -78,17 +79,17 @@ def plan(header: Header, keep: int | None = None) -> Shortening:
             f"{_name(header)} has {layers} layers: {choices[0]} to {choices[-1]} of them can be kept{step}"
         )
     check_scale(header, layers - wanted)
-    left_out = spread(layers, wanted // period, period)
-    return Shortening(tuple(i for i in range(layers) if i not in left_out), left_out)
+    ways = dict.fromkeys(spread(layers, wanted // period, period, centre, step) for centre, step in STYLES)
+    return [Shortening(tuple(i for i in range(layers) if i not in left_out), left_out) for left_out in ways]
 
 
-def spread(layers: int, groups: int, period: int = 1) -> tuple[int, ...]:
-    """`groups` runs of `period` layers, every other one where there is room, around `CENTRE`; never the first or the
-    last period."""
+def spread(layers: int, groups: int, period: int, centre: float, step: int) -> tuple[int, ...]:
+    """`groups` runs of `period` layers, every `step`-th one where there is room, around `centre` (a share of the
+    depth); never the first or the last period."""
     # In runs: those that may go are 1 .. last.
     last = layers // period - 2
-    span = min(2 * groups - 1, last)
-    first = min(max(1, round(layers / period * CENTRE - span / 2)), last - span + 1)
+    span = min(step * (groups - 1) + 1, last)
+    first = min(max(1, round(layers / period * centre - span / 2)), last - span + 1)
     runs = [first + (i * (span - 1) // (groups - 1) if groups > 1 else 0) for i in range(groups)]
     return tuple(run * period + i for run in runs for i in range(period))
 

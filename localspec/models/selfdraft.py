@@ -20,7 +20,7 @@ from localspec.models.errors import ModelError, named
 from localspec.models.gguf import Header, read_header
 from localspec.models.gguf_split import read_model, read_parts
 from localspec.models.gguf_write import Extra, size_of, write_shortened
-from localspec.models.layers import NoSelfDraft, Shortening, plan
+from localspec.models.layers import NoSelfDraft, Shortening, plans
 from localspec.models.partial import FULL, DiskFull, human, lock_of, write_atomically
 
 ENDING = ".self-draft"
@@ -113,20 +113,30 @@ def made_of(header: Header) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def ways(target: Path, keep: int | None = None) -> list[Shortening]:
+    """Which layers of the model in `target` may be left out, the likeliest choice first. Raises `NoSelfDraft`, or what
+    `read_model` does."""
+    whole = read_model(target)
+    if (of := made_of(whole)) is not None:
+        raise NoSelfDraft(f"{named(target)} is itself a draft made of {of}")
+    return plans(whole, keep)
+
+
 def make(
-    target: Path, keep: int | None = None, progress: Callable[[int, int], None] = lambda done, total: None
+    target: Path,
+    keep: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    cut: Shortening | None = None,
 ) -> SelfDraft:
-    """Write the self-draft of the model in `target`, with `keep` layers when that is said; one that is there is
-    replaced once the new one is whole. `progress` gets bytes done and in all.
+    """Write the self-draft of the model in `target`: with `keep` layers when that is said, with those of `cut` when it
+    is given. One that is there is replaced once the new one is whole. `progress` gets bytes done and in all.
 
     Raises `NoSelfDraft`, `NoSpace`, `DiskFull` or another ModelError in words. Nothing half-written is left, also when
     interrupted.
     """
     parts = read_parts(target)
     whole = read_model(target)
-    if (of := made_of(whole)) is not None:
-        raise NoSelfDraft(f"{named(target)} is itself a draft made of {of}")
-    cut = plan(whole, keep)
+    cut = cut or ways(target, keep)[0]
     path = path_of(target)
     size = size_of(parts, cut)
     path.parent.mkdir(parents=True, exist_ok=True)

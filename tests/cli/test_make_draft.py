@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from localspec.bench import selfdraft as trying
 from localspec.bench.selfdraft import CATEGORIES, ROUNDS
 from localspec.engine.errors import LoadError
 from localspec.models import selfdraft
@@ -44,7 +45,7 @@ def test_one_that_pays_is_timed_and_said_to_be_worth_it(cli: CommandLine, mine: 
     cli.use(scripts=[*[PLAIN, RIGHT] * TASKS, *second])
     outcome = cli.run("models", "make-draft", str(mine))
     assert outcome.code == 0, outcome.err
-    assert "7 of 8 layers, without 5 (counted from 0)" in outcome.err
+    assert "7 of 8 layers, without 4 (counted from 0)" in outcome.err
     assert "guesses 100% of the model's own tokens (code-edit 100%, code-generation 100%, chat 100%)" in outcome.out
     assert "one of its tokens costs 0.06 of a plain pass" in outcome.out
     assert "3.00x by the clock" in outcome.out
@@ -78,11 +79,39 @@ def test_one_that_does_not_pay_is_said_not_to(cli: CommandLine, mine: Path) -> N
 def test_for_scripts_it_is_one_object(cli: CommandLine, mine: Path) -> None:
     cli.use(scripts=[PLAIN, WRONG] * TASKS)
     made = data(cli.run("models", "make-draft", str(mine), "--json"))
-    assert (made["target"], made["kept"], made["layers"], made["left_out"]) == (str(mine), 7, 8, [5])
+    assert (made["target"], made["kept"], made["layers"], made["left_out"]) == (str(mine), 7, 8, [4])
     assert made["measured"]["by_category"] == dict.fromkeys(["code-edit", "code-generation", "chat"], 0.0)
     assert made["measured"]["worth"] is False
     (listed,) = data(cli.run("models", "list", "--json"))["self_drafts"]
     assert (listed["path"], listed["measured"]) == (made["path"], made["measured"])
+
+
+def test_of_several_sets_of_layers_the_one_that_guesses_most_stays(
+    cli: CommandLine, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is loaded and tried; then the best is written again and measured."""
+    first, second, third = (cut.left_out for cut in selfdraft.ways(mine))
+    assert len({first, second, third}) == 3
+    seen: list[tuple[int, ...]] = []
+    real = trying.guesses
+
+    def judged(known: Any, setting: Any) -> float | None:
+        real(known, setting)
+        one = selfdraft.find(mine)
+        assert one is not None
+        seen.append(one.left_out)
+        return {first: 0.2, second: 0.9, third: 0.5}[one.left_out]
+
+    monkeypatch.setattr(trying, "guesses", judged)
+    cli.use(scripts=[PLAIN, WRONG] * TASKS)
+    outcome = cli.run("models", "make-draft", str(mine))
+    assert outcome.code == 0, outcome.err
+    assert seen == [first, second, third]
+    kept = selfdraft.find(mine)
+    assert kept is not None
+    assert (kept.left_out, kept.measured is not None) == (second, True)
+    assert f"without {second[0]}: guesses 90%" in outcome.err
+    assert all(engine.closed for engine in cli.engines)
 
 
 def test_without_measuring_no_engine_is_started(cli: CommandLine, mine: Path) -> None:

@@ -1,12 +1,13 @@
 """Which layers are left out, and of which models none may be."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from localspec.models.gguf import Header, read_header
-from localspec.models.layers import ALIKE, PERIODS, NoSelfDraft, plan, spread
+from localspec.models.layers import ALIKE, PERIODS, STYLES, NoSelfDraft, Shortening, plans, spread
 from tests.models import ggufs
 
 
@@ -14,19 +15,29 @@ def header(tmp_path: Path, arch: str = "llama", layers: int = 28, **facts: Any) 
     return read_header(ggufs.model(tmp_path / "model.gguf", arch=arch, **{f"{arch}__block_count": layers} | facts))
 
 
-def test_one_layer_in_seven_goes_from_behind_the_middle(tmp_path: Path) -> None:
-    """Of 28 layers four, every other one: those that were measured."""
-    cut = plan(header(tmp_path))
-    assert cut.left_out == (15, 17, 19, 21)
-    assert (len(cut.kept), cut.layers) == (24, 28)
-    assert sorted(cut.kept + cut.left_out) == list(range(28))
+def plan(one: Header, keep: int | None = None) -> Shortening:
+    """The first of the ways."""
+    return plans(one, keep)[0]
+
+
+def test_one_layer_in_seven_goes_from_around_the_middle(tmp_path: Path) -> None:
+    """Of 28 layers four, in the ways that were measured (docs/methods.md)."""
+    ways = plans(header(tmp_path))
+    assert [cut.left_out for cut in ways] == [(13, 14, 15, 16), (9, 11, 13, 15), (15, 17, 19, 21)]
+    for cut in ways:
+        assert (len(cut.kept), cut.layers) == (24, 28)
+        assert sorted(cut.kept + cut.left_out) == list(range(28))
+
+
+def test_no_way_is_tried_twice(tmp_path: Path) -> None:
+    assert [cut.left_out for cut in plans(header(tmp_path, layers=3))] == [(1,)]
 
 
 @pytest.mark.parametrize("period", [1, 2, 4, 6])
 @pytest.mark.parametrize("layers", [3, 4, 5, 8, 12, 18, 24, 26, 28, 30, 36, 80])
 def test_whatever_goes_leaves_the_ends_and_every_layers_kind(layers: int, period: int) -> None:
-    for groups in range(1, layers // period - 1):
-        left_out = spread(layers, groups, period)
+    for groups, style in itertools.product(range(1, layers // period - 1), STYLES):
+        left_out = spread(layers, groups, period, *style)
         assert len(set(left_out)) == groups * period
         assert sorted(left_out) == list(left_out)
         assert left_out[0] >= period

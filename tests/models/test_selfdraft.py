@@ -38,10 +38,10 @@ def test_it_lies_in_the_store_and_says_what_it_is(target: Path) -> None:
     made = selfdraft.make(target, progress=lambda *step: told.append(step))
     assert paths.models_dir() in made.path.parents
     assert made.path.name == "mine.gguf.self-draft"
-    assert (made.target, made.layers, made.kept, made.left_out) == (target, 8, 7, (5,))
+    assert (made.target, made.layers, made.kept, made.left_out) == (target, 8, 7, (4,))
     header = read_model(made.path)
     assert header.block_count == 7
-    assert header.name == "mine without layers 5"
+    assert header.name == "mine without layers 4"
     assert selfdraft.made_of(header) == "mine.gguf"
     assert made.size == made.path.stat().st_size == header.file_bytes
     assert told == sorted(told)
