@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from localspec.engine import gbnf, schema
 from localspec.engine.errors import EngineError
-from localspec.engine.llama import GrammarState, Model
+from localspec.engine.grammar_state import GrammarState
+from localspec.engine.llama import Model
 from localspec.engine.requests import Request
 from localspec.engine.sampling import Allowed
 

@@ -50,7 +50,7 @@ def grammar_of(text: str) -> tuple[str, list[str]]:
     Raises `EngineError` for what is no schema, or what the converter cannot express.
     """
     # Here, because who only checks a schema (`prepare`) has no use for the native library.
-    from localspec.engine.llama import schema_to_gbnf
+    from localspec.engine.grammar_state import schema_to_gbnf
 
     prepared, not_enforced = prepare(text)
     try:

@@ -8,7 +8,8 @@ import pytest
 
 from localspec.engine import gbnf
 from localspec.engine.errors import EngineError
-from localspec.engine.llama import GrammarState, Model
+from localspec.engine.grammar_state import GrammarState
+from localspec.engine.llama import Model
 
 GOOD = {
     "alternatives": 'root ::= "a" | "b" other\nother ::= [c-d]+',
@@ -74,7 +75,8 @@ def test_the_longest_things_that_pass_are_survived(tiny_files: dict[str, Path]) 
     chain = "root ::= r0\n" + "".join(f"r{i} ::= r{i + 1}\n" for i in range(4990)) + 'r4990 ::= "a"'
     deep = "root ::= " + "(" * (gbnf.MAX_DEPTH - 1) + '"a"' + ")" * (gbnf.MAX_DEPTH - 1)
     code = (
-        "import sys; from localspec.engine import gbnf; from localspec.engine.llama import GrammarState, Model\n"
+        "import sys; from localspec.engine import gbnf; from localspec.engine.llama import Model\n"
+        "from localspec.engine.grammar_state import GrammarState\n"
         f"model = Model({str(tiny_files['bytes'])!r}, vocab_only=True)\n"
         "for text in sys.stdin.read().split('---'):\n"
         "    gbnf.check(text); state = GrammarState.begin(model, text); print(state.allows(model.tokenize('a')[0]))\n"

@@ -11,7 +11,8 @@ from localspec.engine import grammar as grammar_module
 from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.errors import EngineError
 from localspec.engine.grammar import Grammar
-from localspec.engine.llama import GrammarState, Model, native
+from localspec.engine.grammar_state import GrammarState
+from localspec.engine.llama import Model, native
 from localspec.engine.requests import Request, SamplerSettings
 from localspec.engine.sampling import NothingAllowed, Sampler
 from tests import tiny

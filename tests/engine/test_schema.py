@@ -9,7 +9,8 @@ import pytest
 
 from localspec.engine import gbnf
 from localspec.engine.errors import EngineError
-from localspec.engine.llama import GrammarState, Model
+from localspec.engine.grammar_state import GrammarState
+from localspec.engine.llama import Model
 from localspec.engine.schema import grammar_of
 
 
