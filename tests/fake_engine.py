@@ -33,6 +33,7 @@ from localspec.engine.events import (
     Stats,
     Token,
 )
+from localspec.engine.proof.report import Proof, ProofJob
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment, Verify
 from localspec.engine.rule_report import Place, RowCost, RuleJob, RuleRates
 
@@ -145,6 +146,7 @@ class FakeEngine:
         load: Callable[[], None] | None = None,
         loads_fail: dict[str, EngineError] | None = None,
         curve: Callable[[], CostReport] | None = None,
+        proof: Callable[[], Proof] | None = None,
         log_file: Path | None = None,
         state_dir: Path | None = None,
         host_command: Sequence[str] | None = None,
@@ -152,6 +154,8 @@ class FakeEngine:
         self.config = config
         self.requests: list[Request] = []
         self.jobs: list[RuleJob] = []
+        self.proofs: list[ProofJob] = []
+        self._proof = proof
         self.saved: list[Path] = []
         self.restored: list[Path] = []
         self._curve = curve
@@ -218,10 +222,15 @@ class FakeEngine:
         self.report = replace(self.report, samples=(3,) * len(self.report.widths))
         return self.report
 
-    def measure(self, job: RuleJob, on_progress: Callable[[float], None] | None = None) -> RuleRates:
-        """As many places as the job asks for; of two drafted tokens one stands, a little less where they must agree."""
-        self.jobs.append(job)
+    def measure(self, job: RuleJob | ProofJob, on_progress: Callable[[float], None] | None = None) -> RuleRates | Proof:
+        """As many places as the job asks for; of two drafted tokens one stands, a little less where they must agree.
+        A proof is what the script's `proof` gives, which may also raise or interrupt."""
         self._cancelled.clear()
+        if isinstance(job, ProofJob):
+            self.proofs.append(job)
+            assert self._proof is not None
+            return self._proof()
+        self.jobs.append(job)
         if on_progress:
             on_progress(0.5)
         halves = [sum(0.5**i for i in range(1, n + 1)) for n in range(1, job.longest + 1)]

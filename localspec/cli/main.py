@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": ("localspec.cli.demo:demo", "Decode one code edit plainly and speculatively, and compare."),
     "bench": ("localspec.cli.bench:bench", "Measure plain decoding and speculation side by side."),
     "calibrate": ("localspec.cli.calibrate:calibrate", "Measure what passes cost here, and what that means."),
+    "verify": ("localspec.cli.verify:verify", "Prove on this machine that drafting changes nothing."),
     "models": ("localspec.cli.models:group", "List, fetch, check and find model files."),
     "doctor": ("localspec.cli.doctor:doctor", "Check what this installation needs."),
     "config": ("localspec.cli.config:config", "Show or change settings, and where everything lies."),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, overload
 
 from localspec import paths
 from localspec.engine import crash, quirks, wire
@@ -20,7 +20,9 @@ from localspec.engine.child import Call, Child, Gone
 from localspec.engine.cost_report import CostReport
 from localspec.engine.errors import Busy, EngineDied, EngineError
 from localspec.engine.logfile import EngineLog
+from localspec.engine.proof.report import Proof, ProofJob
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
+from localspec.engine.rule_report import RuleJob, RuleRates
 
 HOST_COMMAND = (sys.executable, "-u", "-P", "-m", "localspec.engine.host")
 """Unbuffered, so that the log has the last words; without the current folder on the import path."""
@@ -191,6 +193,12 @@ class EngineClient:
         reply = self._measured(lambda number: wire.Calibrate(number, seconds), on_progress)
         assert isinstance(reply, wire.Priced)
         return reply.report
+
+    @overload
+    def measure(self, job: RuleJob, on_progress: LoadProgress | None = None) -> RuleRates: ...
+
+    @overload
+    def measure(self, job: ProofJob, on_progress: LoadProgress | None = None) -> Proof: ...
 
     def measure(self, job: wire.Job, on_progress: LoadProgress | None = None) -> wire.Found:
         """Does a job that takes a while, reporting the fraction done; `cancel` ends it with what there is.

@@ -19,6 +19,8 @@ from localspec.engine.head import HeadContext
 from localspec.engine.llama import AbortFlag
 from localspec.engine.load import load
 from localspec.engine.prompt import PromptEncoder
+from localspec.engine.proof.report import Proof, ProofJob
+from localspec.engine.proof.run import prove
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
 from localspec.engine.rule_report import RuleJob, RuleRates
 from localspec.engine.sampling import Sampler
@@ -106,10 +108,11 @@ class Engine:
         self._abort.is_set = False
         return thorough.calibrate(self._config, self._loaded, self._calibration, self._abort, seconds, progress)
 
-    def measure(self, job: RuleJob, progress: Callable[[float], None]) -> RuleRates:
-        """Compare the verification rules on one text; `cancel` ends it with what there is. Raises `EngineError`."""
+    def measure(self, job: RuleJob | ProofJob, progress: Callable[[float], None]) -> RuleRates | Proof:
+        """Compare the verification rules on one text, or prove that all is exact; `cancel` ends it with what there is.
+        Raises `EngineError`."""
         self._abort.is_set = False
-        return comparing.compare(self, job, progress)
+        return prove(self, job, progress) if isinstance(job, ProofJob) else comparing.compare(self, job, progress)
 
     def keep(self) -> None:
         """Write down what was learnt of costs."""

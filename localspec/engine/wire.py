@@ -13,6 +13,7 @@ from typing import IO
 from localspec.engine import errors
 from localspec.engine.cost_report import CostReport
 from localspec.engine.events import Event
+from localspec.engine.proof.report import Proof, ProofJob
 from localspec.engine.requests import EngineConfig, EngineInfo, Request, Segment
 from localspec.engine.rule_report import RuleJob, RuleRates
 
@@ -71,10 +72,10 @@ class Calibrate:
     seconds: float
 
 
-Job = RuleJob
+Job = RuleJob | ProofJob
 """What takes a while, tells its progress and can be cancelled."""
 
-Found = RuleRates
+Found = RuleRates | Proof
 """What jobs find."""
 
 

@@ -7,9 +7,9 @@ from localspec.engine.context import Context, ContextOptions
 from localspec.engine.engine import Engine
 from localspec.engine.events import Started, Token
 from localspec.engine.noise import Noise, gumbel
+from localspec.engine.proof.oracle import FLIPPED, GAP
 from localspec.engine.requests import Request, SamplerSettings
 from tests.real.conftest import prompt_for
-from tests.real.oracle import FLIPPED, GAP
 from tests.real.texts import CHAT
 
 pytestmark = pytest.mark.real

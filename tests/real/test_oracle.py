@@ -9,10 +9,10 @@ from localspec.engine.context import Context, ContextOptions
 from localspec.engine.drafters.base import Draft
 from localspec.engine.engine import Engine
 from localspec.engine.events import Finished, Token
+from localspec.engine.proof.oracle import Oracle, Score
 from localspec.engine.requests import EngineConfig, Request, Speculate
 from tests.engine.answers import GREEDY
 from tests.real.conftest import Pair, prompt_for
-from tests.real.oracle import Oracle, Score
 from tests.real.texts import CHAT, CODE, EDIT, REQUESTS
 
 pytestmark = pytest.mark.real

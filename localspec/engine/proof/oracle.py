@@ -5,10 +5,11 @@ nearly equal. The emitted tokens are therefore fed to a plain context one at a t
 must be the argmax there or within a small logit gap of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from localspec.engine.context import Context
 
@@ -23,6 +24,10 @@ KEPT = 64
 
 CHUNK = 256
 
+Scores = NDArray[np.floating]
+Adjust = Callable[[NDArray[np.float32], Sequence[int]], Scores]
+"""From the logits after some tokens to what is the largest for the token that must follow: noise is added here."""
+
 
 @dataclass(frozen=True)
 class Score:
@@ -32,7 +37,7 @@ class Score:
 
     @property
     def worst(self) -> float:
-        return max(self.gaps)
+        return max(self.gaps, default=0.0)
 
     @property
     def flips(self) -> int:
@@ -46,8 +51,9 @@ class Score:
 class Oracle:
     """Scores answers with `context`, which belongs to it and decodes nothing but single tokens after the prompt."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, adjust: Adjust = lambda logits, _: logits) -> None:
         self._context = context
+        self._adjust = adjust
         self._rows: dict[tuple[int, ...], dict[int, float]] = {}
 
     def score(self, prompt: Sequence[int], emitted: Sequence[int]) -> Score:
@@ -61,13 +67,14 @@ class Oracle:
         """Below the best logit by how much each of the best tokens after `tokens` lies."""
         key = tuple(tokens)
         if key not in self._rows:
-            logits = self._row(tokens, prompt)
-            best = np.argpartition(-logits, KEPT)[:KEPT]
-            top = float(logits.max())
-            self._rows[key] = {int(token): top - float(logits[token]) for token in best}
+            scores = self._adjust(self._row(tokens, prompt), tokens)
+            kept = min(KEPT, len(scores))
+            best = np.argpartition(-scores, kept - 1)[:kept]
+            top = float(scores.max())
+            self._rows[key] = {int(token): top - float(scores[token]) for token in best}
         return self._rows[key]
 
-    def _row(self, tokens: list[int], prompt: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
+    def _row(self, tokens: list[int], prompt: int) -> NDArray[np.float32]:
         context = self._context
         known = context.tokens
         shared = next((i for i, (a, b) in enumerate(zip(known, tokens, strict=False)) if a != b), None)
@@ -76,7 +83,8 @@ class Oracle:
         context.truncate(shared if shared >= prompt else 0)
         while len(context.tokens) < prompt:
             start = len(context.tokens)
-            row = context.decode(tokens[start : min(start + CHUNK, prompt)])[-1]
+            end = prompt if context.encodes else min(start + CHUNK, prompt)
+            row: NDArray[np.float32] = context.decode(tokens[start:end])[-1]
         for token in tokens[max(prompt, len(context.tokens)) :]:
             row = context.decode([token])[-1]
         return row
