@@ -7,6 +7,7 @@ cycles, and the step is small, so that one cycle does not fool it.
 
 from dataclasses import dataclass, field
 from math import exp, log
+from typing import NamedTuple
 
 from localspec.engine.drafters.base import Place
 
@@ -38,6 +39,15 @@ those that go on from 3 to 16 tokens there 64 % stood, of those that go on from 
 OWN_FROM = 3
 """The shortest copy of which that is true: below, the answer's own words are the better witness."""
 
+
+class Fork(NamedTuple):
+    """A rate where one earlier place is known, where several went on alike, and where they did not."""
+
+    alone: float
+    agreeing: float
+    split: float
+
+
 SHORT = 6
 """Copies up to here are turns of phrase, whose luck says little about longer ones; the two are followed apart."""
 
@@ -49,6 +59,23 @@ REPLACED = 0.37
 
 REJOINED = 0.75
 """Those behind it, once it stood."""
+
+CUT = 0.85
+"""A token that was copied where a grammar forces the text: what is in doubt is only where the target ends it."""
+
+OPENING = Fork(0.3, 0.8, 0.1)
+"""The first token between two forced texts: a value seldom is the last one again, unless it always was."""
+
+PIECE, LONG_PIECE = Fork(0.65, 0.95, 0.22), Fork(0.84, 0.95, 0.22)
+"""A letter or digit copied from the prompt inside such a value, behind one token that was copied and behind more."""
+
+PAUSE = Fork(0.4, 0.9, 0.27)
+"""The same for anything else: at a comma or the end of a line the value mostly ends."""
+
+CLOSING, CLOSING_WEIGHT = (0.03, 0.13, 0.4), 2.0
+"""How often a value ends where a copy of it goes on with a letter, where none goes on, and where it pauses; and how
+many values behind the same key that is worth. Measured, like the four above, on nine extractions by an instruct model.
+"""
 
 STEP = 0.15
 """How far one surprising verdict moves the logit: twenty of them turn an even chance into 19 in 20."""
@@ -77,6 +104,29 @@ def sigmoid(x: float) -> float:
     return 1.0 / (1.0 + exp(-x))
 
 
+def _forked(place: Place, rates: Fork) -> float:
+    if place.seen <= 1:
+        return rates.alone
+    return rates.agreeing if place.same >= place.seen else rates.split
+
+
+def _bounded_prior(place: Place) -> float | None:
+    """That of a token under a grammar; None where it is as any other copy."""
+    match place.ground:
+        case "cut":
+            return CUT
+        case "opening":
+            return _forked(place, OPENING)
+        case "piece":
+            return _forked(place, PIECE if place.copied < 2 else LONG_PIECE)
+        case "pause":
+            return _forked(place, PAUSE)
+        case "closing":
+            before = CLOSING_WEIGHT * CLOSING[place.copied]
+            return (place.same + before) / (place.seen + CLOSING_WEIGHT)
+    return None
+
+
 @dataclass(slots=True)
 class _Leaning:
     """How much the text at hand differs from the prior, in logits."""
@@ -96,6 +146,8 @@ def prior(place: Place) -> float:
     """The probability that a copied token stands, whatever the text."""
     if place.ground == "replaced":
         return REPLACED if place.copied == 0 else max(REJOINED, _copied_prior(place.copied))
+    if (bounded := _bounded_prior(place)) is not None:
+        return bounded
     if place.ground == "renamed":
         # Laplace's rule: one more place of each kind than was seen.
         return (place.same + 1.0) / (place.seen + 2.0)
@@ -114,17 +166,22 @@ def prior(place: Place) -> float:
     return sigmoid(x)
 
 
+FREE = ("short", "long")
+BOUNDED = ("cut", "opening", "piece", "pause", "closing")
+"""The kinds of copies whose luck is followed apart: by their length, and by their ground under a grammar."""
+
+
 @dataclass(slots=True)
 class LookupAcceptance:
     """What becomes of copied tokens, in this conversation."""
 
-    _leanings: dict[bool, _Leaning] = field(default_factory=lambda: {False: _Leaning(), True: _Leaning()})
+    _leanings: dict[str, _Leaning] = field(default_factory=lambda: {kind: _Leaning() for kind in (*FREE, *BOUNDED)})
 
     def begin(self, *, bounded: bool = False) -> None:
         """A new answer; `bounded` by a grammar."""
-        for leaning in self._leanings.values():
+        for kind, leaning in self._leanings.items():
             leaning.value *= CARRIED
-            if bounded:
+            if bounded and kind in FREE:
                 leaning.value = min(leaning.value, PIECES)
 
     def rate(self, place: Place) -> float:
@@ -135,7 +192,7 @@ class LookupAcceptance:
         self._leaning(place).learn(self.rate(place), stood)
 
     def _leaning(self, place: Place) -> _Leaning:
-        return self._leanings[place.copied > SHORT]
+        return self._leanings[place.ground if place.ground in BOUNDED else FREE[place.copied > SHORT]]
 
 
 DRAFT_MEMORY = 24.0

@@ -145,7 +145,8 @@ class Controller:
 
     def _pays(self, offer: Offer, choice: Choice) -> bool:
         if not offer.token_cost:
-            return choice.gain >= PAYS + WARY * self._lost**2
+            # What a grammar forces stands whatever became of copies.
+            return choice.gain >= PAYS + (WARY * self._lost**2 if offer.drafter == "lookup" else 0.0)
         # A draft model stops where it is unsure: how well, only its own cycles tell.
         spent = self._drawn_spent + TRUST * choice.expected / choice.gain
         if (self._drawn + TRUST * choice.expected) / spent < DRAWN_PAYS:

@@ -85,7 +85,7 @@ class Reply:
         except ValueError as error:
             raise EngineError(str(error)) from None
         self._grammar, self.notes = grammar_for(self._model, request)
-        forced = GrammarDrafter(self._model, self._grammar) if self._grammar is not None else None
+        self._forced = GrammarDrafter(self._model, self._grammar) if self._grammar is not None else None
         mode = "off" if self._target.depth.kind == "none" else request.speculate
         drawn = may_draw(mode, engine.info.drafter) and not self._sampler.greedy
         self._rule = rule_for(request, drawn=drawn)
@@ -104,7 +104,7 @@ class Reply:
             drafter,
             engine._experience,
             request.max_tokens,
-            forced,
+            self._forced,
         )
         self._predictions = [tokens for text in request.predictions if (tokens := self._model.tokenize(text))]
         self._sources = Sources(self._model.piece, self._ids, request.sources, self._predictions)
@@ -182,6 +182,8 @@ class Reply:
         """Give back the native memory of the grammar."""
         if self._engine._model_drafter is not None:
             self._engine._model_drafter.grammar = None
+        if self._forced is not None:
+            self._forced.close()
         if self._grammar is not None:
             self._grammar.close()
 
@@ -195,6 +197,7 @@ class Reply:
             now = time.perf_counter()
             self._tally.first = now
             yield from self._emit(run, [self._draw(law, len(run.history))], ["plain"], None, 0)
+            self._strategy.accept(run.history[run.prompt :])
             while run.reason is None:
                 yield from self._cycle(run)
         except Aborted:
@@ -371,7 +374,7 @@ class Reply:
             self._sources.wrote(token)
             self._tally.token(kind)
             kept = token in self._keep_control
-            event = Token(token, "", kind, proposal.drafter if proposal else "none", cycle, now, kept, source)
+            event = Token(token, "", kind, proposal.drafter_of(place) if proposal else "none", cycle, now, kept, source)
             piece = self._model.piece(token, special=kept)
             if self._text and run.emitted == 1 and self._model.begins_with_blank:
                 # An encoder-decoder model's answer is a text of its own: the blank is the tokenizer's.

@@ -16,6 +16,7 @@ from localspec.engine.grammar_state import GrammarState
 from localspec.engine.llama import Model
 from localspec.engine.requests import Request
 from localspec.engine.sampling import Allowed
+from localspec.engine.spacing import BLANK, Spacing
 
 FORCED_BYTES = 256
 """The longest text looked ahead for: more than a draft holds in any vocabulary."""
@@ -26,6 +27,10 @@ little choice. Where it leaves much, in the middle of a string, all of 152,000 t
 
 _FEW_BYTES = 8
 """With so few bytes that may come next, those behind each of them are asked about too."""
+
+
+LETTERS = b"aqZ"
+"""Where all of these may come, a text has no end that a grammar forces."""
 
 
 class _Alphabet:
@@ -42,9 +47,19 @@ class _Alphabet:
         single = ((self.first >= 0) & (self.heads[:, 1] < 0)).nonzero()[0]
         self.alone = {int(self.first[token]): int(token) for token in reversed(single)}
         lonely = np.isin(self.first, np.fromiter(self.alone, np.int16)) | (self.first < 0)
+        self._letters = np.array([self.alone[byte] for byte in LETTERS if byte in self.alone], np.int32)
+        self.blanks = np.array([self.alone[byte] for byte in BLANK if byte in self.alone], np.int32)
         self.probes = np.concatenate([np.fromiter(self.alone.values(), np.int64), (~lonely).nonzero()[0]]).astype(
             np.int32
         )
+
+    def is_text(self, state: GrammarState) -> bool:
+        """Whether any letter may come next. Some 4 µs, where `next_bytes` takes 40."""
+        return len(self._letters) == len(LETTERS) and bool(state.allowed(self._letters).all())
+
+    def is_forced(self, state: GrammarState) -> bool:
+        """Whether one character must come next, but for blanks before it."""
+        return not self.is_text(state) and len([byte for byte in self.next_bytes(state) if byte not in BLANK]) == 1
 
     def next_bytes(self, state: GrammarState) -> list[int]:
         """Which bytes may come next, ascending."""
@@ -79,6 +94,36 @@ class _Alphabet:
         return heads
 
 
+class Follower:
+    """The state of a text that is told byte by byte."""
+
+    def __init__(self, alphabet: _Alphabet, state: GrammarState) -> None:
+        self._alphabet, self._state = alphabet, state
+
+    def step(self, byte: int) -> bool:
+        """Go on by a byte; False, and nowhere, where the vocabulary cannot write it alone."""
+        token = self._alphabet.alone.get(byte)
+        if token is None:
+            return False
+        try:
+            self._state.accept(token)
+        except ValueError:
+            return False
+        return True
+
+    def is_forced(self) -> bool:
+        """Whether one character must come next, but for blanks before it."""
+        return self._alphabet.is_forced(self._state)
+
+    def may_pause(self) -> bool:
+        """Whether a blank may come next where no text is being written."""
+        state = self._state
+        return bool(state.allowed(self._alphabet.blanks).any()) and not self._alphabet.is_text(state)
+
+    def close(self) -> None:
+        self._state.close()
+
+
 class Grammar:
     """The text an answer may still become. Close it to give back native memory.
 
@@ -93,6 +138,7 @@ class Grammar:
         self._tip: GrammarState | None = None
         self._walk: GrammarState | None = None
         self._walked = 0
+        self._next: list[int] | None = None
         self._alphabet = _Alphabet(model)
 
     def admit(self, tokens: Sequence[int]) -> int:
@@ -114,6 +160,7 @@ class Grammar:
         else:
             self._tip.accept(token)
         self._ahead.append(token)
+        self._next = None
 
     def allowed(self, place: int) -> Allowed:
         """Which tokens may come after the first `place` tokens of the draft; beyond it, after all of it.
@@ -124,6 +171,7 @@ class Grammar:
 
     def advance(self, token: int) -> None:
         """`token` was emitted: the draft either goes on behind it or is forgotten."""
+        self._next = None
         if not self._ahead or self._ahead[0] != token:
             self._forget(0)
             self._base.accept(token)
@@ -152,19 +200,56 @@ class Grammar:
         state = self._at(place)
         return bool(state.allowed(self._alphabet.ends).any()) and not self._alphabet.next_bytes(state)
 
-    def forced(self, limit: int) -> bytes:
-        """The only text that may come next, at most `limit` bytes, found byte by byte; empty when there is a choice."""
+    def forced(self, limit: int, spacing: Spacing | None = None) -> bytes:
+        """The only text that may come behind the draft, at most `limit` bytes, found byte by byte; empty when there is
+        a choice. Where the choice is of white space only, `spacing` may make it."""
         alone, ends = self._alphabet.alone, self._alphabet.ends
-        state, text = self._base, b""
-        while len(text) < limit and not state.allowed(ends).any():
-            choices = self._alphabet.next_bytes(state)
-            if len(choices) != 1 or choices[0] not in alone:
+        start = state = self._at(self.ahead)
+        spaces = spacing.behind([self._model.piece(token) for token in self._ahead]) if spacing else None
+        text = b""
+        while len(text) < limit and not self._alphabet.is_text(state) and not state.allowed(ends).any():
+            choices = self.next_bytes() if state is start else self._alphabet.next_bytes(state)
+            byte = choices[0] if len(choices) == 1 else spaces.choose(choices) if spaces else None
+            if byte not in alone:
                 break
-            if state is self._base:
-                state = self._base.clone()
-            state.accept(alone[choices[0]])
-            text += bytes(choices)
+            if state is start:
+                state = start.clone()
+            state.accept(alone[byte])
+            if spaces:
+                spaces.wrote(byte)
+            text += bytes([byte])
         return text
+
+    @property
+    def ahead(self) -> int:
+        """How many tokens the draft has."""
+        return len(self._ahead)
+
+    def allows(self, token: int) -> bool:
+        """Whether `token` may come behind the draft."""
+        return self._at(self.ahead).allows(token)
+
+    def next_bytes(self) -> list[int]:
+        """Which bytes may come behind the draft, ascending."""
+        if self._next is None:
+            self._next = self._alphabet.next_bytes(self._at(self.ahead))
+        return self._next
+
+    def is_text(self) -> bool:
+        """Whether any letter may come behind the draft."""
+        return self._alphabet.is_text(self._at(self.ahead))
+
+    def is_forced(self) -> bool:
+        """Whether one character must come behind the draft, but for blanks before it."""
+        return not self.is_text() and len([byte for byte in self.next_bytes() if byte not in BLANK]) == 1
+
+    def cut(self, length: int) -> None:
+        """Forget the draft but for its first `length` tokens."""
+        self._forget(length)
+
+    def follower(self) -> "Follower":
+        """What follows the text byte by byte, from where it stands now."""
+        return Follower(self._alphabet, self._base.clone())
 
     def close(self) -> None:
         self._forget(0)
@@ -187,6 +272,7 @@ class Grammar:
     def _forget(self, keep: int) -> None:
         """Cut the draft to its first `keep` tokens."""
         if keep < len(self._ahead) or keep == 0:
+            self._next = None
             kept = self._at(keep).clone() if keep else None
             if self._tip is not None:
                 self._tip.close()

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from localspec.engine.acceptance import DraftAcceptance, LookupAcceptance
 from localspec.engine.controller import Choice, Controller, Drawing, Offer
-from localspec.engine.drafters.base import Draft
+from localspec.engine.drafters.base import Draft, Place
 from localspec.engine.drafters.lookup import Lookup
+from localspec.engine.drafters.woven import Weaver
 from localspec.engine.events import MODEL_DRAFTERS, DrafterName, ModelDrafterName
 from localspec.engine.requests import Speculate
 from localspec.engine.rules import may_draw
@@ -74,8 +75,23 @@ class Proposal:
     behind: int = 0
     spent: float = 1.0
 
+    def drafter_of(self, place: int) -> DrafterName:
+        """Who proposed the token at `place`, or was asked when it was chosen: copies and forced texts share drafts."""
+        places = self.draft.places
+        return "grammar" if place < len(places) and places[place].ground == "forced" else self.drafter
+
 
 PLAIN = Proposal("none", NOTHING)
+
+
+def _forced(found: Draft) -> int:
+    """How many tokens the draft begins with that a grammar forces."""
+    return next((n for n, place in enumerate(found.places) if place.ground != "forced"), len(found.places))
+
+
+def _finder(draft: Draft) -> DrafterName:
+    """Who found the draft: the grammar, when it forces all."""
+    return "grammar" if _forced(draft) == len(draft.tokens) else "lookup"
 
 
 class Strategy:
@@ -124,6 +140,8 @@ class Strategy:
         its prefill may never pay."""
         if self._lookup is not None:
             self._lookup.begin(prompt, texts)
+        if self._forced is not None:
+            self._forced.begin(prompt)
         if self._model is not None:
             self._model.begin(prompt)
             if not self._lazy_model:
@@ -133,19 +151,16 @@ class Strategy:
         """At most `limit` tokens to follow `history`; nothing when a plain pass is better, or due for the baseline."""
         if limit < 1 or not self.drafts:
             return PLAIN
-        found = self._lookup.draft(history, limit) if self._lookup is not None else NOTHING
-        if self._forced is not None:
-            found = self._forced.bounded(found)
+        found = self._find(history, limit)
         if self.costs.plain_wanted(len(history), now):
             return Proposal("none", NOTHING, found)
         return self._propose_fixed(history, limit, found) if self._fixed else self._choose(history, limit, found)
 
     def _propose_fixed(self, history: Sequence[int], limit: int, found: Draft) -> Proposal:
         length = min(limit, self._fixed or limit)
-        if self._forced is not None and (forced := self._forced.draft(history, length)).tokens:
-            return Proposal("grammar", forced)
         if found.tokens:
-            return Proposal("lookup", found.cut(length))
+            draft = found.cut(length)
+            return Proposal(_finder(draft), draft, found)
         if self._model is not None:
             behind = self._model.behind(history)
             draft = self._model.draft(history, length)
@@ -158,10 +173,12 @@ class Strategy:
         context = len(history)
         seen = self._experience
         if found.tokens:
-            offers.append(Offer("lookup", [seen.lookup.rate(place) for place in found.places]))
-        forced = self._forced.draft(history, limit) if self._forced is not None else NOTHING
-        if self._forced is not None and forced.tokens:
-            offers.append(Offer("grammar", [self._forced.rate] * len(forced.tokens)))
+            rates = [self._rate(place) for place in found.places]
+            # What is forced is offered by itself too: it stands though copies are not to be trusted.
+            if forced := _forced(found):
+                offers.append(Offer("grammar", rates[:forced]))
+            if forced < len(rates):
+                offers.append(Offer("lookup", rates))
         behind = 0
         if self._model is not None:
             behind = self._model.behind(history)
@@ -184,11 +201,10 @@ class Strategy:
         if choice is None:
             return Proposal("none", NOTHING, found, decision.best)
         offer = offers[choice.offer]
-        if offer.drafter == "lookup":
+        if offer.drafter not in MODEL_DRAFTERS:
             # Which tokens lookup proposes depends on the history alone, so cutting them biases nothing.
-            return Proposal("lookup", found.cut(choice.length), found, choice, 0, cost(1 + choice.length))
-        if offer.drafter == "grammar":
-            return Proposal("grammar", forced.cut(choice.length), found, choice, 0, cost(1 + choice.length))
+            draft = found.cut(choice.length)
+            return Proposal(_finder(draft), draft, found, choice, 0, cost(1 + choice.length))
         assert self._model is not None
         # A draft chosen for its length may turn out to be worth going on with, or not even that length.
         drawing = Drawing(seen.draft.rate, offer.token_cost, cost, self._controller.pace, limit, self._insist)
@@ -200,13 +216,11 @@ class Strategy:
     def learn(self, proposal: Proposal, judged: int, accepted: int, emitted: Sequence[int]) -> None:
         """The target judged the proposal; `emitted` tokens left the cycle."""
         seen = self._experience
-        if proposal.drafter == "grammar" and self._forced is not None:
-            self._forced.learn(judged, accepted)
         if proposal.drafter in MODEL_DRAFTERS:
             for number, top in enumerate(proposal.draft.tops[:judged]):
                 seen.draft.learn(top, number < accepted)
-        for token, place, said in zip(proposal.found.tokens, proposal.found.places, emitted, strict=False):
-            seen.lookup.learn(place, token == said)
+        for number, (token, said) in enumerate(zip(proposal.found.tokens, emitted, strict=False)):
+            self._judged(proposal.found, number, token == said)
             if token != said:
                 break
         asked: DrafterName | None = None
@@ -214,8 +228,34 @@ class Strategy:
             # A model drafter that was asked and drew nothing has cost its passes all the same.
             asked = self._model.name if proposal.drafter == "none" and self._model is not None else proposal.drafter
         self._controller.learn(asked, len(emitted), proposal.spent)
-        if self._lookup is not None:
-            self._lookup.accept(emitted)
+        self.accept(emitted)
+
+    def accept(self, emitted: Sequence[int]) -> None:
+        """The text went on with these tokens; `learn` tells of a cycle's by itself."""
+        for drafter in (self._lookup, self._forced):
+            if drafter is not None:
+                drafter.accept(emitted)
+
+    def _find(self, history: Sequence[int], limit: int) -> Draft:
+        """What costs nothing to draft: copies, and what a grammar forces."""
+        if self._forced is not None:
+            return Weaver(self._forced, self._lookup, self._rate).draft(history, limit)
+        return self._lookup.draft(history, limit) if self._lookup is not None else NOTHING
+
+    def _judged(self, found: Draft, number: int, stood: bool) -> None:
+        """Token `number` of what was found had its verdict. A forced one says nothing of copies."""
+        if found.places[number].ground != "forced":
+            self._experience.lookup.learn(found.places[number], stood)
+        elif self._forced is not None:
+            self._forced.learn(stood)
+        if stood and self._forced is not None and self._lookup is not None and found.positions[number] >= 0:
+            self._forced.copied(found.positions[number] - self._lookup.offset)
+
+    def _rate(self, place: Place) -> float:
+        """The probability that a token of it stands, those before it standing."""
+        if place.ground == "forced" and self._forced is not None:
+            return self._forced.rate
+        return self._experience.lookup.rate(place)
 
     def heard(self, top: float) -> None:
         """The target gave its latest token this probability, its largest."""

@@ -38,6 +38,16 @@ def test_greedy_text_is_the_targets(make_engine: MakeEngine, mode: str, length: 
     check_sums(drafted)
 
 
+@pytest.mark.parametrize("mode", ["lookup", "auto"])
+def test_the_whole_text_is_looked_up(make_engine: MakeEngine, mode: str) -> None:
+    """Also the token that the prompt's own pass gave."""
+    engine = make_engine("target", "draft")
+    answer = ask(engine, REPETITIVE, max_tokens=20, speculate=mode)
+    known = engine._lookup._index.tokens
+    assert known[-20:] == answer.ids
+    assert len(known) == answer.end.stats.prompt_tokens + 20
+
+
 @pytest.mark.parametrize("length", [None, 1, 2, 5, 16])
 def test_the_target_as_its_own_draft_is_always_right(make_engine: MakeEngine, length: int | None) -> None:
     """C6: any step out of place between the two caches shows here."""

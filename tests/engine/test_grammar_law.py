@@ -7,6 +7,7 @@ and forbidden ones get a logit bias of -inf. Some tokens spell two letters, so t
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +15,14 @@ import pytest
 from localspec.engine.context import Context, ContextOptions
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.base import Draft
-from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
+from localspec.engine.drafters.woven import Weaver
 from localspec.engine.grammar import Grammar
 from localspec.engine.llama import Model
 from localspec.engine.requests import SamplerSettings
 from localspec.engine.sampling import Allowed, Sampler
+from localspec.engine.strategy import Proposal, Strategy
 from localspec.engine.verify import rejection
 from tests import tiny
 from tests.engine import test_law
@@ -42,6 +44,9 @@ STEPS = {
     "gh": {"k": ""},
 }
 """The same as an automaton. `be` is after one `e`: it may be the one of `ed`, or an `e` of its own."""
+
+COPIED = ("ghkbcedghkfabaghkeghk",)
+"""What stands behind a `ghk`, looked up."""
 
 EXTRA = ("gh", "ed", "ba", "hk")
 
@@ -125,8 +130,30 @@ def test_the_law_is_the_targets_among_what_is_allowed(files: dict[str, Path], mo
 def test_forced_tokens_alone_keep_the_law(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual cut of a forced text is a guess like any other: `gh` may come as `g` and `h` too."""
     monkeypatch.setattr(Lookup, "draft", lambda *_, **__: Draft(()))
+    monkeypatch.setattr(Lookup, "guess", lambda *_, **__: None)
     counts, drafters, acceptance = draw(files, FREE, "lookup")
     assert set(drafters) == {"grammar", "none"}
+    assert 0.05 < acceptance < 0.98
+    assert p_value(counts, exact_law(files["target"], FREE)) > ACCEPTED_P
+
+
+def test_drafts_of_forced_and_copied_tokens_in_turns_keep_the_law(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`hk` behind a `g`, what was copied behind it, and so on: each in its place."""
+    grounds: Counter[frozenset[bool]] = Counter()
+    real = Strategy.propose
+
+    def counted(self: Strategy, *arguments: Any) -> Proposal:
+        proposal = real(self, *arguments)
+        grounds[frozenset(place.ground == "forced" for place in proposal.draft.places)] += 1
+        return proposal
+
+    monkeypatch.setattr(Strategy, "propose", counted)
+    counts, acceptance = test_law.draw(
+        files, FREE, "lookup", length=4, samples=SAMPLES, grammar=GRAMMAR, predictions=COPIED
+    )
+    assert grounds[frozenset({True, False})] > SAMPLES / 20
     assert 0.05 < acceptance < 0.98
     assert p_value(counts, exact_law(files["target"], FREE)) > ACCEPTED_P
 
@@ -240,7 +267,7 @@ def test_a_drawn_token_taken_back_because_the_grammar_forbids_it_is_caught(
         return Draft(draft.tokens[:keep], draft.probs[:keep])
 
     monkeypatch.setattr(ModelDrafter, "draft", unbounded)
-    monkeypatch.setattr(GrammarDrafter, "draft", lambda *_: Draft(()))
+    monkeypatch.setattr(Weaver, "draft", lambda *_: Draft(()))
     counts, _, _ = draw(files, FREE, "draft")
     assert p_value(counts, exact_law(files["target"], FREE)) < ACCEPTED_P / 1000
 

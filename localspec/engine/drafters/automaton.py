@@ -94,6 +94,10 @@ class SuffixIndex:
             yield state
             state = self._link[state]
 
+    def link(self, state: int) -> int:
+        """The state of the longest end of the state's stretches that occurs elsewhere too; 0: of none."""
+        return max(0, self._link[state])
+
     def match(self, state: int) -> Match:
         """The state's longest stretch, and its latest occurrence."""
         return Match(self._latest[state], self._length[state])
@@ -109,3 +113,33 @@ class SuffixIndex:
     def followers(self, state: int) -> dict[int, int]:
         """The states by the tokens that followed the state's stretches."""
         return self._next[state]
+
+    def walk(self) -> "Walk":
+        """From the end of the text, as if it went on."""
+        return Walk(self)
+
+
+class Walk:
+    """The longest end of a text that stood before, while the text is thought on by tokens that are not in it yet."""
+
+    def __init__(self, index: SuffixIndex) -> None:
+        self._index = index
+        self._state = next(index.states(), 0)
+        self._length = index.match(self._state).length if self._state else 0
+
+    def step(self, token: int) -> None:
+        """The text goes on with `token`."""
+        index = self._index
+        while self._state > 0 and not index.step(self._state, token):
+            self._state = max(0, index.link(self._state))
+            self._length = index.match(self._state).length if self._state else 0
+        self._state = index.step(self._state, token)
+        self._length = self._length + 1 if self._state else 0
+
+    def ends(self) -> Iterator[tuple[int, int]]:
+        """States and lengths of the ends that stood before, longest first."""
+        state, length = self._state, self._length
+        while state > 0:
+            yield state, length
+            state = self._index.link(state)
+            length = self._index.match(state).length

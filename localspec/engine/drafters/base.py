@@ -10,9 +10,15 @@ if TYPE_CHECKING:
     from localspec.engine.distribution import Distribution
 
 
-Ground = Literal["match", "resumed", "replaced", "renamed"]
+Ground = Literal[
+    "match", "resumed", "replaced", "renamed", "forced", "cut", "opening", "piece", "pause", "closing"
+]  # fmt: skip
 """What a token of a draft rests on: the text before it stood there before; a copy goes on behind an edit, at a token
-that stands there too; the token just written replaces the one that stood there; an edit made once is made again."""
+that stands there too; the token just written replaces the one that stood there; an edit made once is made again.
+
+Under a grammar (`woven.py`): no other text may come; that too, and a token was copied that writes it; the first token
+of a stretch that is free; a letter or digit copied from the prompt inside one, or something else; one that ends it.
+"""
 
 
 class Place(NamedTuple):
@@ -20,6 +26,8 @@ class Place(NamedTuple):
 
     `copied` tokens right before it (draft tokens counted) stand right before the place it is copied from. Of `seen`
     earlier places where the same text stood, `same` went on like this. `own`: it is copied from the answer itself.
+    Of a closing token `copied` is 0 where a copy would go on with a letter, 2 where it would pause and 1 where there
+    is none; `seen` earlier stretches were as long, and `same` of them ended here.
     """
 
     copied: int

@@ -1,10 +1,11 @@
 """Prompt lookup: what followed the last time these tokens stood here, proposed again (Saxena 2023; the index is that of
 SAM Decoding, Hu et al. 2024, see `automaton.py`)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from heapq import nlargest
 from typing import Literal
 
-from localspec.engine.drafters.automaton import Match, SuffixIndex
+from localspec.engine.drafters.automaton import Match, SuffixIndex, Walk
 from localspec.engine.drafters.base import Draft, Ground, Place
 from localspec.engine.drafters.course import ON_COURSE, Course, Edit
 
@@ -16,6 +17,9 @@ SHORT = 6
 
 MANY = 1024
 """Of more different continuations none is frequent enough to be worth counting them all, at every cycle."""
+
+TRIED = 8
+"""Continuations of one end of the text that are tried where not all may come."""
 
 SURE = 4
 """Tokens that an edit made again counts as having copied: what comes behind it stood wherever the edit did."""
@@ -47,8 +51,7 @@ class Lookup:
             for token in text:
                 self._index.extend(token)
             self._index.extend(_APART)
-        self.offset = len(self._index.tokens)
-        self._answer = self.offset
+        self.offset = self.answer = len(self._index.tokens)
 
     def begin(self, tokens: Sequence[int], texts: Sequence[Sequence[int]] = ()) -> None:
         """Index `tokens`, the conversation, and before it `texts`, which are only looked up.
@@ -63,7 +66,7 @@ class Lookup:
             self._reset(texts)
         for token in tokens:
             self._index.extend(token)
-        self._answer = len(self._index.tokens)
+        self.answer = len(self._index.tokens)
         self._course = Course()
 
     def draft(self, history: Sequence[int], limit: int) -> Draft:
@@ -76,10 +79,10 @@ class Lookup:
         if match.length < ON_COURSE and (resumed := self._course.resume(self._index.tokens)) is not None:
             position, agreed, ground = resumed
             return self._written(
-                _Writer(self._index, self._course, self._answer, position, agreed, 0, ground), limit, match.length
+                _Writer(self._index, self._course, self.answer, position, agreed, 0, ground), limit, match.length
             )
         if match.length < ON_COURSE and (on := self._course.on) is not None and on[0] != match.position:
-            writer = _Writer(self._index, self._course, self._answer, on[0], on[1], 0, "resumed")
+            writer = _Writer(self._index, self._course, self.answer, on[0], on[1], 0, "resumed")
             return self._written(writer, limit, match.length)
         if match.length < self._min_match:
             return Draft(())
@@ -87,10 +90,34 @@ class Lookup:
         if match.length < SHORT:
             position = self._most_frequent(state, position)
         return self._written(
-            _Writer(self._index, self._course, self._answer, position, match.length, state, "match"),
+            _Writer(self._index, self._course, self.answer, position, match.length, state, "match"),
             limit,
             match.length,
         )
+
+    def walk(self) -> Walk:
+        """From the end of the text, for `guess`."""
+        return self._index.walk()
+
+    def behind(self, place: int, limit: int) -> list[int]:
+        """At most `limit` tokens of the conversation before the answer, from `place` on."""
+        return self._index.tokens[self.offset + place : min(self.offset + place + limit, self.answer)]
+
+    def guess(self, walk: Walk, allows: Callable[[int], bool]) -> tuple[int, Place, int] | None:
+        """What followed the longest end of `walk` that was followed by a token that `allows`: the latest such token, of
+        short ends the most frequent; what speaks for it, and its position."""
+        index = self._index
+        for state, length in walk.ends():
+            if length < self._min_match:
+                break
+            known = [pair for pair in index.followers(state).items() if pair[0] != _APART]
+            weight = index.count if length < SHORT else lambda other: index.match(other).position
+            for token, behind in nlargest(TRIED, known, key=lambda pair: weight(pair[1])):
+                if allows(token):
+                    position = index.match(behind).position - 1
+                    own = position >= self.answer
+                    return token, Place(length, index.count(state), index.count(behind), own=own), position
+        return None
 
     def _most_frequent(self, state: int, latest: int) -> int:
         """The latest place where the state's text went on as it mostly did; `latest` when nothing is more frequent."""
