@@ -91,7 +91,7 @@ class _Planner:
         # Nothing bounds what is written from nothing, or thought before it; a copy that runs on is cut.
         free = not old.strip() or self._budget.thinking.thinks
         limit = self._budget.max_tokens or (room if free else 2 * own + 1024)
-        sources = (*self._sources, SourceText(self._file.name, old, part.first))
+        sources = (*self._sources, SourceText(self._file.name, old, part.first, rewritten=True))
         return EditJob(self._file, part, old, segments, tokens, min(room, limit), sources, self._budget.thinking)
 
     def _needed(self, part: Region) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.engine.agreement import Agreement
+from localspec.engine.blocks import blocks_of
 from localspec.engine.context import Aborted, Context, stretches
 from localspec.engine.coupled import coupled
 from localspec.engine.distribution import Distribution, top_probability
@@ -192,7 +193,8 @@ class Reply:
         run = _Run(list(self._ids), len(self._ids), [])
         try:
             row = yield from self._prefill()
-            self._strategy.begin(self._ids, self._predictions)
+            blocks = blocks_of(self._model, self._ids, self._request.sources)
+            self._strategy.begin(self._ids, self._predictions, blocks)
             law = self._law(row, run.history)
             now = time.perf_counter()
             self._tally.first = now

@@ -87,11 +87,13 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class SourceText:
     """A text that stands in the prompt as it is (an attached file), so that what is copied from it can be named.
-    `first_line` is the number of its first line in the file."""
+    `first_line` is the number of its first line in the file. `rewritten`: the answer is expected to be this text, with
+    changes."""
 
     name: str
     text: str
     first_line: int = 1
+    rewritten: bool = False
 
 
 @dataclass(frozen=True, slots=True)

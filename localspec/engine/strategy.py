@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from localspec.engine.acceptance import DraftAcceptance, LookupAcceptance
+from localspec.engine.blocks import Block
 from localspec.engine.controller import Choice, Controller, Drawing, Offer
 from localspec.engine.drafters.base import Draft, Place
 from localspec.engine.drafters.lookup import Lookup
@@ -135,11 +136,11 @@ class Strategy:
         """The target's confidence is of use: a draft model is at hand that nobody insists on."""
         return self._model is not None and not self._insist and not self._fixed
 
-    def begin(self, prompt: Sequence[int], texts: Sequence[Sequence[int]] = ()) -> None:
-        """The prompt is known; `texts` are looked up besides. In `auto` the draft model waits until it is first asked:
-        its prefill may never pay."""
+    def begin(self, prompt: Sequence[int], texts: Sequence[Sequence[int]] = (), blocks: Sequence[Block] = ()) -> None:
+        """The prompt is known, with its `blocks`; `texts` are looked up besides. In `auto` the draft model waits until
+        it is first asked: its prefill may never pay."""
         if self._lookup is not None:
-            self._lookup.begin(prompt, texts)
+            self._lookup.begin(prompt, texts, blocks)
         if self._forced is not None:
             self._forced.begin(prompt)
         if self._model is not None:

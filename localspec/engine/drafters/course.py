@@ -57,6 +57,10 @@ class Course:
         or when nothing is being copied."""
         return (self._next, self._run) if self._next is not None and self._off == 0 else None
 
+    def expect(self, position: int) -> None:
+        """The text is expected to be a copy from `position` on: trusted as one that is under way."""
+        self._next, self._off, self._run = position, 0, ON_COURSE
+
     def follow(self, tokens: Sequence[int], match: Match | None) -> None:
         """The last of `tokens` was just written; `match` is the longest match that ends there."""
         if self._next is not None and self._off == 0 and tokens[self._next] == tokens[-1]:

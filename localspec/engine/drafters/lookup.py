@@ -1,10 +1,11 @@
 """Prompt lookup: what followed the last time these tokens stood here, proposed again (Saxena 2023; the index is that of
 SAM Decoding, Hu et al. 2024, see `automaton.py`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
 from typing import Literal
 
+from localspec.engine.blocks import Block
 from localspec.engine.drafters.automaton import Match, SuffixIndex, Walk
 from localspec.engine.drafters.base import Draft, Ground, Place
 from localspec.engine.drafters.course import ON_COURSE, Course, Edit
@@ -46,6 +47,7 @@ class Lookup:
     def _reset(self, texts: Sequence[Sequence[int]]) -> None:
         self._index = SuffixIndex()
         self._course = Course()
+        self._closings: dict[int, tuple[int, ...]] = {}
         self._texts = [list(text) for text in texts]
         for text in self._texts:
             for token in text:
@@ -53,8 +55,9 @@ class Lookup:
             self._index.extend(_APART)
         self.offset = self.answer = len(self._index.tokens)
 
-    def begin(self, tokens: Sequence[int], texts: Sequence[Sequence[int]] = ()) -> None:
-        """Index `tokens`, the conversation, and before it `texts`, which are only looked up.
+    def begin(self, tokens: Sequence[int], texts: Sequence[Sequence[int]] = (), blocks: Sequence[Block] = ()) -> None:
+        """Index `tokens`, the conversation, and before it `texts`, which are only looked up. A copy of one of `blocks`
+        ends with it.
 
         When they continue what is indexed already only the rest is added. `offset` is where the conversation begins
         among the positions of a draft.
@@ -68,6 +71,10 @@ class Lookup:
             self._index.extend(token)
         self.answer = len(self._index.tokens)
         self._course = Course()
+        self._closings = {self.offset + block.end: block.closing for block in blocks}
+        for block in blocks:
+            if block.rewritten:
+                self._course.expect(self.offset + block.start)
 
     def draft(self, history: Sequence[int], limit: int) -> Draft:
         """What followed the longest match, or follows the edit of a copy; at most `limit` tokens. A match that reaches
@@ -78,22 +85,19 @@ class Lookup:
         match = self._index.match(state) if state else Match(0, 0)
         if match.length < ON_COURSE and (resumed := self._course.resume(self._index.tokens)) is not None:
             position, agreed, ground = resumed
-            return self._written(
-                _Writer(self._index, self._course, self.answer, position, agreed, 0, ground), limit, match.length
-            )
-        if match.length < ON_COURSE and (on := self._course.on) is not None and on[0] != match.position:
-            writer = _Writer(self._index, self._course, self.answer, on[0], on[1], 0, "resumed")
-            return self._written(writer, limit, match.length)
+            return self._written(self._writer(position, agreed, 0, ground), limit, match.length)
+        on = self._course.on
+        if on is not None and match.length < ON_COURSE and (on[0] != match.position or on[1] > match.length):
+            return self._written(self._writer(on[0], on[1], 0, "resumed"), limit, match.length)
         if match.length < self._min_match:
             return Draft(())
         position = match.position
         if match.length < SHORT:
             position = self._most_frequent(state, position)
-        return self._written(
-            _Writer(self._index, self._course, self.answer, position, match.length, state, "match"),
-            limit,
-            match.length,
-        )
+        return self._written(self._writer(position, match.length, state, "match"), limit, match.length)
+
+    def _writer(self, position: int, copied: int, state: int, ground: Ground) -> "_Writer":
+        return _Writer(self._index, self._course, self.answer, self._closings, position, copied, state, ground)
 
     def walk(self) -> Walk:
         """From the end of the text, for `guess`."""
@@ -153,20 +157,33 @@ class _Writer:
     """Writes a draft from `position` on, noting what speaks for each token; known edits are made on the way.
 
     `copied` tokens before it agree; `state` is theirs in the index, 0 when nothing is to be counted. The answer begins
-    at position `answer` of the index.
+    at position `answer` of the index; at those of `closings` a block ends, and the draft with these tokens.
     """
 
     def __init__(
-        self, index: SuffixIndex, course: Course, answer: int, position: int, copied: int, state: int, ground: Ground
+        self,
+        index: SuffixIndex,
+        course: Course,
+        answer: int,
+        closings: Mapping[int, Sequence[int]],
+        position: int,
+        copied: int,
+        state: int,
+        ground: Ground,
     ) -> None:
-        self._index, self._course, self._answer = index, course, answer
+        self._index, self._course, self._answer, self._closings = index, course, answer, closings
         self._position, self._copied, self._state, self._ground = position, copied, state, ground
         self.tokens: list[int] = []
         self.places: list[Place] = []
         self.positions: list[int] = []
+        self._closed = False
 
     def write(self) -> bool:
         """One token more, or those of an edit; False where the text ends."""
+        if self._closed:
+            return False
+        if self._position in self._closings:
+            return self._close(self._closings[self._position])
         token = self._at(self._position)
         if token == _APART:
             return False
@@ -182,6 +199,12 @@ class _Writer:
         self._position += 1
         self._copied += 1
         self._state = following
+        return True
+
+    def _close(self, closing: Sequence[int]) -> bool:
+        for number, token in enumerate(closing):
+            self._put(token, Place(self._copied + number, ground=self._ground), -1)
+        self._closed = True
         return True
 
     def _make(self, edit: Edit) -> None:
