@@ -1,6 +1,7 @@
 """A line chart, and its figures as a table: lines over the same few values of x, which stand side by side as they are
 (draft lengths, numbers of sequences: what lies between two of them was not measured)."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,9 @@ from localspec.bench import markup, svg
 
 WIDTH, HEIGHT = 760.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 60.0, 130.0, 20.0, 60.0
+
+LETTERS = 14.0
+"""The height of a line's name."""
 
 KINDS = ("", "c1", "c2")
 """How lines are told apart without colour: whole, dashed, dotted."""
@@ -40,6 +44,7 @@ def chart(title: str, x_words: str, xs: Sequence[int], lines: Sequence[Line], *,
     for place, here in enumerate(xs):
         parts.append(svg.text(x(place), floor + 16, str(here), at="middle", kind="small"))
     parts += [svg.line(LEFT, y(rule), WIDTH - RIGHT, y(rule), "one") for rule in rules]
+    names: list[tuple[tuple[float, float], str]] = []
     for number, line in enumerate(lines):
         points = [(x(place), y(value)) for place, value in enumerate(line.values) if value is not None]
         if not points:
@@ -48,13 +53,24 @@ def chart(title: str, x_words: str, xs: Sequence[int], lines: Sequence[Line], *,
         for place, value in enumerate(line.values):
             if value is not None:
                 parts.append(svg.dot(x(place), y(value), 3, "point", f"{line.name}, {xs[place]}: {value:.2f}"))
-        parts.append(svg.text(points[-1][0] + 10, points[-1][1] + 4, line.name, kind="small"))
+        names.append((points[-1], line.name))
+    for at, ((end, _), name) in zip(_apart([height for (_, height), _ in names]), names, strict=True):
+        parts.append(svg.text(end + 10, at + 4, name, kind="small"))
     parts.append(svg.text(LEFT, HEIGHT - 12, x_words, kind="small"))
     described = "; ".join(
         f"{line.name}: " + ", ".join(f"{x_} {value:.2f}" for x_, value in zip(xs, line.values, strict=True) if value)
         for line in lines
     )
     return svg.figure(WIDTH, HEIGHT, title, described or "nothing was measured", parts)
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Where to write what belongs to these heights, so that none is written over another."""
+    placed = list(heights)
+    order = sorted(range(len(placed)), key=lambda one: placed[one])
+    for above, below in itertools.pairwise(order):
+        placed[below] = max(placed[below], placed[above] + LETTERS)
+    return placed
 
 
 def table(first: str, xs: Sequence[int], lines: Sequence[Line]) -> str:

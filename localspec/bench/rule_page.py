@@ -1,4 +1,4 @@
-"""The comparison of the rules on a page: a picture of tokens per cycle at every temperature, and all the figures."""
+"""The comparison of the rules on a page: tokens per cycle and speed-up at every temperature, and all the figures."""
 
 from collections.abc import Sequence
 
@@ -60,9 +60,14 @@ def between(low: float | None, high: float | None, places: int = 2) -> str:
 
 
 def _chart(rules: Rules, mean: RuleCell) -> tuple[str, str]:
-    lines = [Line(rule, _tokens(mean, rule, rules.lengths)) for rule in RULES]
-    title = f"Tokens per cycle by rule, temperature {mean.temperature:g}"
-    picture = linechart.chart(title, "draft length; expected tokens a cycle, mean over the texts", rules.lengths, lines)
+    after = f"by rule, temperature {mean.temperature:g}"
+    tokens = [Line(rule, _tokens(mean, rule, rules.lengths)) for rule in RULES]
+    speedups = [Line(rule, _speedups(mean, rule, rules.lengths)) for rule in RULES]
+    words = "draft length; expected tokens a cycle, mean over the texts"
+    picture = linechart.chart(f"Tokens per cycle {after}", words, rules.lengths, tokens)
+    if rules.priced_by:
+        words = "draft length; speed-up in virtual time over plain decoding, which is the line at 1"
+        picture += linechart.chart(f"Speed-up {after}", words, rules.lengths, speedups, rules=(1.0,))
     cells = [cell for cell in (*rules.cells, mean) if cell.temperature == mean.temperature]
     headings = (
         "text", "length", *(f"tokens/cycle, {rule}" for rule in RULES), *(f"speed-up, {rule}" for rule in RULES),
@@ -71,7 +76,7 @@ def _chart(rules: Rules, mean: RuleCell) -> tuple[str, str]:
     rows = [
         (
             cell.text, str(length), *map(number, (_tokens(cell, rule, [length])[0] for rule in RULES)),
-            *(number(point.speedup if (point := cell.at(rule, length)) else None, "x") for rule in RULES),
+            *(number(_speedups(cell, rule, [length])[0], "x") for rule in RULES),
             str(cell.places),
         )
         for cell in cells for length in rules.lengths
@@ -81,3 +86,7 @@ def _chart(rules: Rules, mean: RuleCell) -> tuple[str, str]:
 
 def _tokens(cell: RuleCell, rule: str, lengths: Sequence[int]) -> list[float | None]:
     return [1 + point.accepted if (point := cell.at(rule, length)) else None for length in lengths]
+
+
+def _speedups(cell: RuleCell, rule: str, lengths: Sequence[int]) -> list[float | None]:
+    return [point.speedup if (point := cell.at(rule, length)) else None for length in lengths]

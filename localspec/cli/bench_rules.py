@@ -71,7 +71,7 @@ def rules(
     keeps of it on average is reckoned, not sampled. Then the rules answer in turns, by the wall clock. All are exact:
     they differ in speed alone.
 
-    Takes about six minutes on two cores with the starter pair; interrupted, it prints what it has.
+    Takes about five minutes on two cores with the starter pair; interrupted, it prints what it has.
     """
     from localspec.bench import rule_page
     from localspec.bench import rules as bench

@@ -30,6 +30,14 @@ def test_lines_are_told_apart_without_colour() -> None:
     assert re.findall(r'class="(curve[^"]*)"', picture) == ["curve", "curve c1", "curve c2"]
 
 
+def test_names_of_lines_that_end_together_are_not_written_over_each_other() -> None:
+    picture = chart(
+        "t", "x", XS, [Line("one", [1.0, 2.0, 3.0]), Line("two", [1.0, 2.0, 3.02]), Line("three", [1, 1, 0])]
+    )
+    ends = {name: float(y) for y, name in re.findall(r'y="([\d.]+)" text-anchor="start" class="small">(\w+)<', picture)}
+    assert ends["two"] + 13.9 <= ends["one"] < ends["three"] - 100
+
+
 def test_names_from_outside_are_text() -> None:
     """T2."""
     line = Line("<b>[/]&", [1.0, 2.0, 3.0])

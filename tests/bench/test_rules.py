@@ -203,7 +203,8 @@ def test_json_and_a_page_have_the_same_figures(cli: CommandLine, model: Path, tm
     assert [one["text"] for one in found["cells"]] == ["code", "chat", "story"] * 2
     assert found["machine"]["target"]["name"] == model.name
     shown = Page(page.read_text(encoding="utf-8"))
-    assert shown.count("svg") == 2
+    assert shown.count("figure") == 2
+    assert shown.count("svg") == 4
     assert "1.55" in shown.words["td"]
     assert {"By the wall clock", "Arithmetic a drafted token"} <= set(shown.words["h3"])
 
