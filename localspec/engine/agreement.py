@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.engine.context import Context
+from localspec.engine.context import Aborted, Context
 from localspec.engine.errors import DecodeError
 from localspec.engine.llama import start_library
 from localspec.engine.memo import Memo
@@ -63,6 +63,16 @@ class Agreements:
             self.known = measured(self._target, self._chunk)
             self._memo.put(self._key, [self.known.widths, self.known.prompt])
         return self.known
+
+    def at_hand(self, *, promised: bool) -> Agreement:
+        """What is known for an answer; a try, which clears the target, only where the same text is `promised`."""
+        if promised and self.known is None:
+            try:
+                return self.find()
+            except Aborted:
+                # The answer will end at its first pass.
+                return Agreement()
+        return self.known or Agreement()
 
     def _remembered(self) -> Agreement | None:
         known = self._memo.get(self._key)

@@ -7,6 +7,7 @@ import numpy as np
 
 from localspec.engine import comparing, state, thorough
 from localspec.engine.agreement import Agreements
+from localspec.engine.bounds import PREFILL_CHUNK
 from localspec.engine.calibrate import Calibration
 from localspec.engine.context import Context
 from localspec.engine.costs import CostReport
@@ -14,7 +15,7 @@ from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
 from localspec.engine.drafters.mtp import MtpDrafter
 from localspec.engine.events import Event, Notice
-from localspec.engine.generate import PREFILL_CHUNK, Reply
+from localspec.engine.generate import Reply
 from localspec.engine.head import HeadContext
 from localspec.engine.llama import AbortFlag
 from localspec.engine.load import load

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.engine.agreement import Agreement
 from localspec.engine.blocks import blocks_of
-from localspec.engine.context import Aborted, Context, stretches
+from localspec.engine.bounds import Bounds
+from localspec.engine.context import Aborted, Context
 from localspec.engine.coupled import coupled
 from localspec.engine.distribution import Distribution, top_probability
 from localspec.engine.drafters.grammar import GrammarDrafter
-from localspec.engine.errors import DecodeError, EngineError, PromptTooLong
+from localspec.engine.errors import DecodeError, EngineError
 from localspec.engine.events import MODEL_DRAFTERS, Event, Finished, Kind, Prefill, Reason, Started, Token
 from localspec.engine.grammar import grammar_for
 from localspec.engine.noise import Noise
-from localspec.engine.prompt import common_prefix
+from localspec.engine.refusals import check
 from localspec.engine.requests import Request
 from localspec.engine.rules import may_draw, rule_for
 from localspec.engine.sampling import Sampler
@@ -32,15 +32,6 @@ from localspec.engine.verify_block import block
 
 if TYPE_CHECKING:
     from localspec.engine.engine import Engine
-
-PREFILL_CHUNK = 256
-"""Prompt tokens a decode: small enough for progress several times a second, large enough for full speed."""
-
-NOT_LOADED = {
-    "draft": "no draft model is loaded; load one, or speculate with lookup",
-    "mtp": "no MTP heads are loaded: the model's file carries none, or they were not asked for when it was loaded",
-    "self": "no draft made of the model's own layers is loaded; load one, or speculate with lookup",
-}
 
 Rows = NDArray[np.float32]
 
@@ -71,7 +62,7 @@ class Reply:
         self._begun = time.perf_counter()
         self._ids = engine._encoder.encode(request.prompt)
         self._text = len(self._ids) if self._target.encodes else 0
-        self._check()
+        check(request, len(self._ids), engine.info, self._target.size, engine._config.max_draft_length)
         seed = request.seed if request.seed is not None else secrets.randbits(32)
         drafter = engine._model_drafter
         try:
@@ -93,7 +84,16 @@ class Reply:
         self._noise = Noise(seed) if self._rule == "coupled" else None
         if drafter is not None:
             drafter.grammar, drafter.noise = self._grammar, self._noise
-        self._agreement = self._agreeing(drafts=mode != "off")
+        agreement = engine._agreements.at_hand(promised=self._noise is not None and mode != "off")
+        self._bounds = Bounds(
+            self._target,
+            request,
+            self._ids,
+            agreement,
+            coupled=self._noise is not None,
+            drafts=mode != "off",
+            greedy=self._sampler.greedy,
+        )
         self._keep_control = {
             token for text in request.keep_control if (token := self._model.special_tokens.get(text)) is not None
         }
@@ -115,7 +115,7 @@ class Reply:
             draft=engine.info.draft,
             speculate=mode,
             verify=self._rule,
-            reproducible=self._reproducible(drafts=mode != "off"),
+            reproducible=self._bounds.reproducible,
             context=self._target.size,
             threads=engine.info.threads,
             seed=seed,
@@ -123,61 +123,6 @@ class Reply:
             grammar=self._grammar is not None,
             drafter=engine.info.drafter,
         )
-
-    def _check(self) -> None:
-        request, size = self._request, self._target.size
-        if not self._ids:
-            raise EngineError("the prompt is empty")
-        if len(self._ids) > size:
-            raise PromptTooLong(
-                f"the prompt has {len(self._ids)} tokens, {len(self._ids) - size} more than the context of {size} holds"
-            )
-        if request.speculate in MODEL_DRAFTERS and request.speculate != self._engine.info.drafter:
-            raise EngineError(NOT_LOADED[request.speculate])
-        longest = self._engine._config.max_draft_length
-        if request.draft_length is not None and not 1 <= request.draft_length <= longest:
-            raise EngineError(f"the draft length must be between 1 and {longest}, not {request.draft_length}")
-        if request.max_tokens is not None and request.max_tokens < 1:
-            raise EngineError(f"max_tokens must be 1 or more, not {request.max_tokens}")
-
-    def _agreeing(self, *, drafts: bool) -> Agreement:
-        """How wide passes may be for the text to stay the same to the bit: tried only where that is promised."""
-        agreements = self._engine._agreements
-        if self._noise is not None and drafts and agreements.known is None:
-            try:
-                return agreements.find()
-            except Aborted:
-                # The answer will end at its first pass.
-                return Agreement()
-        return agreements.known or Agreement()
-
-    def _reproducible(self, *, drafts: bool) -> bool:
-        """Whether this request gives this text again, to the bit: which tokens share a pass depends on timing."""
-        repeats = self._request.seed is not None and (self._noise is not None or not drafts)
-        if not (repeats or self._sampler.greedy):
-            return False
-        widest = 1 + (self._request.draft_length or self._longest()) if drafts else 1
-        return self._agreement.holds(widest, 0 if self._text else self._reusable())
-
-    def _longest(self) -> int:
-        """The longest draft that is not asked for: where passes agree to the bit, coupled answers keep to them."""
-        if self._noise is not None and self._agreement.widths > 1:
-            return self._agreement.widths - 1
-        return self._target.options.outputs - 1
-
-    def _reusable(self) -> int:
-        """Tokens of the prompt that need not be read again. The last one always is: its logits are wanted.
-
-        Where a seed promises a text, and passes that read differ from those that wrote, a short prompt is read anew: it
-        costs one pass, and the text does not depend on what was said before. What an encoder read is all of the prompt
-        or none of it.
-        """
-        if self._text:
-            return self._text - 1 if list(self._target.text) == self._ids else 0
-        promised = self._noise is not None and self._request.seed is not None
-        if promised and not self._agreement.prompt and len(self._ids) <= PREFILL_CHUNK:
-            return 0
-        return min(common_prefix(self._target.tokens, self._ids), len(self._ids) - 1)
 
     def close(self) -> None:
         """Give back the native memory of the grammar."""
@@ -223,18 +168,14 @@ class Reply:
 
     def _feed_prompt(self) -> Generator[Event, None, NDArray[np.float32]]:
         target, ids = self._target, self._ids
-        reused = self._tally.prompt_reused = target.truncate(self._reusable())
+        reused = self._tally.prompt_reused = target.truncate(self._bounds.reusable)
         yield Prefill(reused, len(ids), reused)
         rows = np.empty((0, 0), np.float32)
-        for start, end in self._chunks(reused, len(ids)):
+        for start, end in self._bounds.chunks(reused, len(ids)):
             rows = self._decode(ids[start:end], 1 if end == len(ids) else 0)
             yield Prefill(end, len(ids), reused)
         row: NDArray[np.float32] = rows[-1]
         return row
-
-    def _chunks(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Where to cut a stretch that is decoded without being judged."""
-        return stretches(start, end, min(PREFILL_CHUNK, self._target.options.batch), self._text)
 
     def _decode(self, tokens: Sequence[int], rows: int) -> Rows:
         if self._engine._abort.is_set:
@@ -258,18 +199,6 @@ class Reply:
 
     # -- one cycle ---------------------------------------------------------------------------------------------------
 
-    def _limit(self, run: _Run) -> int:
-        """The longest draft this cycle may have: room, batch, rollback and the tokens still wanted bound it."""
-        target = self._target
-        bounds = [target.room - 1, target.options.batch - 1, target.options.outputs - 1]
-        if self._request.draft_length is None:
-            bounds.append(self._longest())
-        if self._request.max_tokens is not None:
-            bounds.append(self._request.max_tokens - run.emitted - 1)
-        if target.depth.kind == "last_pass":
-            bounds.append(target.depth.tokens)
-        return max(0, min(bounds))
-
     def _cycle(self, run: _Run) -> Iterator[Event]:
         target, strategy = self._target, self._strategy
         if target.room < 1:
@@ -278,7 +207,7 @@ class Reply:
         history = run.history
         before = len(history)
         drafting = self._draft_seconds()
-        proposal = strategy.propose(history, self._limit(run), time.perf_counter())
+        proposal = strategy.propose(history, self._bounds.draft(run.emitted), time.perf_counter())
         draft = proposal.draft
         if self._grammar is not None and self._grammar.admit(draft.tokens) < len(draft.tokens):
             raise RuntimeError("a draft goes against the grammar: it must be bounded before it is drawn or chosen")
@@ -330,7 +259,7 @@ class Reply:
         keep = min(before + verdict.accepted, len(history))
         kept = target.truncate(keep)
         if run.reason is None:
-            for start, end in self._chunks(kept, keep):
+            for start, end in self._bounds.chunks(kept, keep):
                 self._decode(history[start:end], 0)
 
     def _verify(self, proposal: Proposal, rows: Rows, history: list[int]) -> Verdict:
