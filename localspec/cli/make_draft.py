@@ -41,8 +41,8 @@ def make_draft(name: str, keep: int | None, *, measure: bool, as_json: bool) -> 
     """Make it, measure it, say what came out. Answers the exit code. Raises `ModelError` and `EngineError`."""
     target = store.resolve(name, settings=model_settings.load()).target
     ways = selfdraft.ways(target, keep)
-    if measure and (warning := where.busy(where.load(), machine.usable_cores())):
-        say(warning)
+    if measure and where.busy(where.load(), machine.usable_cores()):
+        say("other programs keep the processor busy: what is said of costs is rough; run it again when it is quiet")
     cut, hit = _best(target, ways) if measure else (ways[0], False)
     made = _write(target, cut)
     if not as_json:

@@ -33,8 +33,8 @@ NOT_PER_LAYER = frozenset({"rope.dimension_sections"})
 """Lists of a model, below its architecture's name, that have another length by chance or the same one by chance."""
 
 LEFT_OUT = 1 / 7
-"""Share of the layers left out when nobody says how many: 4 of 28. Twice as many cost a third of the agreement and save
-a seventh of a pass (docs/methods.md has the figures)."""
+"""Share of the layers left out when nobody says how many: 4 of 28. Twice as many cost more than a third of the
+agreement and save a tenth of a pass (docs/methods.md has the figures)."""
 
 STYLES = ((0.55, 1), (0.45, 2), (2 / 3, 2))
 """Where in the model the layers are left out, as a share of its depth, and whether every one there or every other: in
