@@ -66,7 +66,7 @@ class Proposal:
 
     `found` is what lookup had to offer, used or not: its verdict is free. `choice` is the estimate acted on, or that of
     the best draft that was not made. `behind` is how many tokens a draft model had to read first, `spent` what the
-    cycle costs in plain passes.
+    cycle costs in plain passes. `asked` is who the controller chose, though it may have drawn nothing; None: nobody.
     """
 
     drafter: DrafterName
@@ -75,6 +75,7 @@ class Proposal:
     choice: Choice | None = None
     behind: int = 0
     spent: float = 1.0
+    asked: DrafterName | None = None
 
     def drafter_of(self, place: int) -> DrafterName:
         """Who proposed the token at `place`, or was asked when it was chosen: copies and forced texts share drafts."""
@@ -205,14 +206,16 @@ class Strategy:
         if offer.drafter not in MODEL_DRAFTERS:
             # Which tokens lookup proposes depends on the history alone, so cutting them biases nothing.
             draft = found.cut(choice.length)
-            return Proposal(_finder(draft), draft, found, choice, 0, cost(1 + choice.length))
+            finder = _finder(draft)
+            return Proposal(finder, draft, found, choice, spent=cost(1 + choice.length), asked=finder)
         assert self._model is not None
         # A draft chosen for its length may turn out to be worth going on with, or not even that length.
         drawing = Drawing(seen.draft.rate, offer.token_cost, cost, self._controller.pace, limit, self._insist)
         draft = self._model.draft(history, limit, drawing, seen.draft.of)
         # What bringing it in step took was weighed against the whole answer, not against this cycle.
         spent = cost(1 + len(draft.tokens)) + max(1, len(draft.tokens), draft.passes) * offer.token_cost
-        return Proposal(self._model.name if draft.tokens else "none", draft, found, choice, behind, spent)
+        name = self._model.name
+        return Proposal(name if draft.tokens else "none", draft, found, choice, behind, spent, asked=name)
 
     def learn(self, proposal: Proposal, judged: int, accepted: int, emitted: Sequence[int]) -> None:
         """The target judged the proposal; `emitted` tokens left the cycle."""
@@ -220,15 +223,14 @@ class Strategy:
         if proposal.drafter in MODEL_DRAFTERS:
             for number, top in enumerate(proposal.draft.tops[:judged]):
                 seen.draft.learn(top, number < accepted)
-        for number, (token, said) in enumerate(zip(proposal.found.tokens, emitted, strict=False)):
-            self._judged(proposal.found, number, token == said)
+        found = proposal.found
+        # What a draft does not say the places of, it says nothing about.
+        for number, (token, _, said) in enumerate(zip(found.tokens, found.places, emitted, strict=False)):
+            self._judged(found, number, token == said)
             if token != said:
                 break
-        asked: DrafterName | None = None
-        if proposal.spent != 1.0:
-            # A model drafter that was asked and drew nothing has cost its passes all the same.
-            asked = self._model.name if proposal.drafter == "none" and self._model is not None else proposal.drafter
-        self._controller.learn(asked, len(emitted), proposal.spent)
+        # A model drafter that was asked and drew nothing has cost its passes all the same.
+        self._controller.learn(proposal.asked, len(emitted), proposal.spent)
         self.accept(emitted)
 
     def accept(self, emitted: Sequence[int]) -> None:

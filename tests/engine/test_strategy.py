@@ -119,6 +119,18 @@ def test_off_drafts_nothing_and_a_fixed_length_always_that_much() -> None:
     assert list(fixed.propose(TEXT, 12, 0.0).draft.tokens) == list(range(120, 125))
 
 
+@pytest.mark.parametrize("wide", [1.0, 1.2])
+def test_a_proposal_names_who_was_chosen_whatever_the_cycle_costs(wide: float) -> None:
+    """On a device where wide passes are free too; nobody was where the length is fixed, or where nothing pays."""
+    free = Known(wide=wide, draft=0.0)
+    copy = begun(Strategy("lookup", None, free, Lookup(), None)).propose(TEXT, 12, 0.0)
+    assert (copy.drafter, copy.asked, copy.spent) == ("lookup", "lookup", wide)
+    silent = begun(Strategy("draft", None, free, Lookup(), Scripted((), ()))).propose(TEXT, 12, 0.0)
+    assert (silent.drafter, silent.asked, silent.spent) == ("none", "draft", 1.0)
+    assert begun(Strategy("lookup", 5, free, Lookup(), None)).propose(TEXT, 12, 0.0).asked is None
+    assert begun(Strategy("auto", None, Known(wide=40.0), Lookup(), None)).propose(TEXT, 12, 0.0).asked is None
+
+
 def test_what_lookup_found_is_judged_for_free() -> None:
     """A plain cycle tells as much of a guess as a drafted one, up to the first that differs."""
     experience = Experience()
