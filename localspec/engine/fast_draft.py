@@ -10,7 +10,6 @@ Whether a copy pays is tried once for a file, by the clock; a copy that does not
 
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,6 +26,13 @@ from localspec.engine.requests import EngineConfig
 
 FOLDER = "drafts"
 VERDICTS = "draft_copies.json"
+"""For each file whether its copy pays; before that is known, how often somebody began to find out."""
+
+LOCK = ".draft_copies.lock"
+PART = ".part"
+
+TRIES = 3
+"""A copy that was begun so often and never came to a verdict is left alone: it may be what ends the process."""
 
 SMALLEST, LARGEST = 48 << 20, 1 << 30
 """Bytes of a draft worth copying: below, its passes take no time; above, the copying takes long."""
@@ -74,49 +80,72 @@ def file_to_load(config: EngineConfig, threads: int, abort: AbortFlag, trial: "T
         return config.draft
     if not SMALLEST <= source.stat().st_size <= LARGEST:
         return config.draft
-    folder = Path(config.cache_dir) / FOLDER
     memo = Memo(Path(config.cache_dir) / VERDICTS)
     key = copy_key(config.draft, threads)
-    copy = folder / f"{key}.gguf"
-    verdict = memo.get(key)
-    if verdict is not False and copy.is_file():
-        with suppress(OSError):
-            os.utime(copy)
-        return str(copy)
-    if verdict is False:
-        return config.draft
+    copy = Path(config.cache_dir) / FOLDER / f"{key}.gguf"
+    if memo.get(key) is not False:
+        with suppress(OSError, NotImplementedError):
+            if copy.is_file() or _made(source, copy, memo, threads, abort, trial or by_the_clock):
+                _mark_used(copy)
+                return str(copy)
+    return config.draft
+
+
+def give_up(copy: str) -> None:
+    """Delete a copy that cannot be loaded: something damaged it. The next load makes another."""
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(folder).free < ROOM * source.stat().st_size:
-            return config.draft
-        pays = _make(source, copy, threads, abort, trial or by_the_clock)
-        if pays is not None:
-            memo.put(key, pays)
-        _tidy(folder)
-    return str(copy) if copy.is_file() else config.draft
+        Path(copy).unlink(missing_ok=True)
+
+
+def _mark_used(copy: Path) -> None:
+    """In the time of the last access alone: that of the last change is part of what names costs and saved caches."""
+    with suppress(OSError):
+        os.utime(copy, ns=(time.time_ns(), copy.stat().st_mtime_ns))
 
 
 Trial = Callable[[str, str, int, AbortFlag], bool]
 """Whether the second file is to be used instead of the first, with so many threads. Raises `EngineError`."""
 
 
+def _made(source: Path, copy: Path, memo: Memo, threads: int, abort: AbortFlag, trial: Trial) -> bool:
+    """Whether there is a copy now. Raises OSError, also where another process is making one."""
+    from filelock import FileLock
+
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(copy.parent.parent / LOCK, timeout=0):
+        for left in copy.parent.glob(f"*{PART}"):
+            left.unlink(missing_ok=True)
+        known = memo.get(copy.stem)
+        # A verdict whose copy is gone is no try.
+        begun = known if type(known) is int else 0
+        if begun >= TRIES or shutil.disk_usage(copy.parent).free < ROOM * source.stat().st_size:
+            return False
+        memo.put(copy.stem, begun + 1)
+        pays = _make(source, copy, threads, abort, trial)
+        if pays is not None:
+            memo.put(copy.stem, pays)
+        _tidy(copy.parent)
+    return copy.is_file()
+
+
 def _make(source: Path, copy: Path, threads: int, abort: AbortFlag, trial: Trial) -> bool | None:
     """Whether a copy was made that pays; None when that is not known. It is in place whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=copy.parent, prefix=copy.stem, suffix=".part")
-    os.close(handle)
+    part = copy.with_suffix(PART)
     try:
-        requantize(str(source), name, threads)
-        pays = trial(str(source), name, threads, abort)
+        requantize(str(source), str(part), threads)
+        pays = trial(str(source), str(part), threads, abort)
         if pays:
-            Path(name).replace(copy)
+            with part.open("rb+") as written:
+                os.fsync(written.fileno())
+            part.replace(copy)
         return pays
     except LoadError:
-        # The library cannot copy such a model: it will not learn to before its next version.
-        return False
+        # The library cannot copy such a model, and will not learn to before its next version; or the disk filled up.
+        return None if shutil.disk_usage(copy.parent).free < source.stat().st_size else False
     except EngineError:
         return None
     finally:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
 
 
 def by_the_clock(source: str, copy: str, threads: int, abort: AbortFlag) -> bool:
@@ -156,6 +185,6 @@ def _context(model: Model, threads: int, abort: AbortFlag) -> Context:
 
 
 def _tidy(folder: Path) -> None:
-    copies = sorted(folder.glob("*.gguf"), key=lambda file: file.stat().st_mtime)
+    copies = sorted(folder.glob("*.gguf"), key=lambda file: file.stat().st_atime_ns)
     for old in copies[:-KEPT]:
         old.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from localspec.engine.context import Context, ContextOptions, RollbackDepth
 from localspec.engine.cost_store import CostStore, flash_key
 from localspec.engine.encoder_context import open_context
 from localspec.engine.errors import LoadError
-from localspec.engine.fast_draft import file_to_load
+from localspec.engine.fast_draft import file_to_load, give_up
 from localspec.engine.head import HeadContext, bytes_per_token, runnable_heads
 from localspec.engine.llama import AbortFlag, Device, Model, gpus, start_library
 from localspec.engine.memo import Memo
@@ -74,11 +75,9 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
                 if progress is not None:
                     progress(done + share * fraction)
 
-            if i and not layers[i]:
-                path = file_to_load(config, threads, abort)
-            models.append(
-                Model(path, gpu_layers=layers[i], extra_bufts=config.extra_bufts, heads=heads, progress=report)
-            )
+            opened = partial(Model, gpu_layers=layers[i], extra_bufts=config.extra_bufts, heads=heads, progress=report)
+            copied = i and not layers[i]
+            models.append(_open_copied(config, threads, abort, opened) if copied else opened(path))
         for model in models:
             _check_encoder(model, config.kv_type)
         _check_pair(models)
@@ -137,6 +136,19 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
         notices.append(f"The context of {size} tokens is longer than the {known} this model knows.")
     info = _info(config, target, draft, layers, flash, library, time.monotonic() - begun, tuple(notices))
     return Loaded(target, draft, info)
+
+
+def _open_copied(config: EngineConfig, threads: int, abort: AbortFlag, opened: Callable[[str], Model]) -> Model:
+    """The draft from its copy, or from its own file where there is no copy that can be loaded. Raises `LoadError`."""
+    assert config.draft is not None
+    file = file_to_load(config, threads, abort)
+    try:
+        return opened(file)
+    except LoadError:
+        if file == config.draft:
+            raise
+        give_up(file)
+        return opened(config.draft)
 
 
 def check_readable(path: str) -> None:
