@@ -30,6 +30,9 @@ TOKENS = 1 + DRAFT
 MOST = 3_000
 """Answers of one drafter: more would see the rounding of passes of different widths."""
 
+LEAST_SHARE = 0.2
+"""Of the time, what this takes when the other checks left less."""
+
 FIRST = 12
 """Second tokens whose followers are told apart; after the others the third token is not looked at."""
 
@@ -52,20 +55,21 @@ class _Place:
     shares: dict[Outcome, float]
 
 
-def chance(ground: Ground, ends: float) -> Iterator[Finding]:
-    """Each drafter by itself, the time up to the share `ends` divided among them."""
+def chance(ground: Ground) -> Iterator[Finding]:
+    """Each drafter by itself, the time that is left divided among them."""
     drafters: list[tuple[Speculate, Verify]] = [("lookup", "rejection")] if ground.drafts else []
     if ground.drafter is not None:
         drafters.insert(0, (ground.drafter.name, "block"))
     place = _find(ground)
     begin = ground.elapsed / ground.seconds
+    ends = max(1.0, begin + LEAST_SHARE)
     for number, (mode, rule) in enumerate(drafters, 1):
         if place is None:
             meaning = "in no text is there a place where the next token is sure and the one behind it is not"
             yield Finding("chi-square", mode, "note", "no draws", meaning, {"draws": 0})
             continue
         until = begin + (ends - begin) * number / len(drafters)
-        yield _drawn(ground, place, mode, rule, max(until, begin))
+        yield _drawn(ground, place, mode, rule, until)
 
 
 def _drawn(ground: Ground, place: _Place, mode: Speculate, rule: Verify, until: float) -> Finding:

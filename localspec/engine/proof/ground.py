@@ -159,7 +159,7 @@ class Ground:
 
     def _fitted(self, text: str) -> tuple[Segment, ...]:
         """The end of the text that leaves room for an answer."""
-        room = min(LONGEST_PROMPT, self.target.size - MOST - DRAFT_LENGTH - 2)
+        room = min(LONGEST_PROMPT, self.target.size - 2 * MOST - DRAFT_LENGTH - 2)
         if room < MOST:
             raise EngineError(
                 f"a context of {self.target.size} tokens is too short to prove anything in: use --ctx 512"

@@ -44,7 +44,7 @@ BEGIN = 8
 """Tokens of a text before its first recorded row."""
 
 WHOLE = SamplerSettings(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
-HOTTER = SamplerSettings(temperature=1.6, top_p=1.0, min_p=0.0)
+HOTTER = SamplerSettings(temperature=1.6, top_k=10, top_p=1.0, min_p=0.0)
 
 SEEDS, NOISE_ROWS, NOISE_DRAWS = 4, 5, 4_000
 LEVEL = 1e-4

@@ -25,7 +25,7 @@ CHECKS: tuple[Check, ...] = (
     ("greedy", greedy),
     ("seed", seeded),
     ("draft", sampled),
-    ("chi-square", lambda ground: chance(ground, 1.0)),
+    ("chi-square", chance),
 )
 
 

@@ -39,7 +39,8 @@ def sampled(ground: Ground) -> Iterator[Finding]:
             "lookup" if own is None else own.name,
             cycles.watch,
             sampling=settings,
-            max_tokens=ground.length,
+            # Longer than others: what a rejected token would change must come up.
+            max_tokens=2 * ground.length,
             draft_length=DRAFT_LENGTH,
             seed=SEED,
             verify=rule,

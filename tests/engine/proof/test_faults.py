@@ -1,6 +1,6 @@
 """Planted faults: each is caught by the check that is there for it, which holds without the fault."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,7 @@ from localspec.engine.proof import law_check
 from localspec.engine.proof.cache import cuts
 from localspec.engine.proof.chance import chance
 from localspec.engine.proof.greedy import greedy, seeded
-from localspec.engine.proof.ground import Ground
 from localspec.engine.proof.law_check import laws
-from localspec.engine.proof.report import Finding
 from localspec.engine.proof.sampled import sampled
 from localspec.engine.verify import Verdict
 from tests import tiny
@@ -27,10 +25,6 @@ from tests.engine.proof.conftest import Check, MakeEngine, found, states
 from tests.engine.proof.test_law import argmax_bonus, fresh_draw, whole_redraw
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-def draws(ground: Ground) -> Iterator[Finding]:
-    yield from chance(ground, 1.0)
 
 
 def biased_rejection(patch: pytest.MonkeyPatch) -> None:
@@ -170,9 +164,9 @@ def penalties_see_rejected(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS: list[tuple[Plant, Check, set[tuple[str, str]]]] = [
     (biased_rejection, laws, {("law", "rejection")}),
-    (biased_rejection, draws, {("chi-square", "lookup")}),
+    (biased_rejection, chance, {("chi-square", "lookup")}),
     (biased_block, laws, {("law", "block")}),
-    (biased_block, draws, {("chi-square", "draft")}),
+    (biased_block, chance, {("chi-square", "draft")}),
     (biased_bonus, laws, {("law", "block")}),
     (biased_coupled, laws, {("law", "coupled")}),
     (biased_coupled, seeded, {("seed", "draft")}),
@@ -181,7 +175,7 @@ FAULTS: list[tuple[Plant, Check, set[tuple[str, str]]]] = [
     (deaf_draft, laws, {("law", "coupled")}),
     (slow_noise, laws, {("law", "coupled")}),
     (token_taken_back, sampled, {("draws kept", "draft")}),
-    (token_taken_back, draws, {("chi-square", "draft")}),
+    (token_taken_back, chance, {("chi-square", "draft")}),
     (cut_that_does_nothing, cuts, {("cuts", "target"), ("cuts", "draft")}),
     (cut_that_is_told_and_not_done, cuts, {("cuts", "target"), ("cuts", "draft")}),
     (cut_one_too_many, greedy, {("greedy", "draft"), ("greedy", "lookup")}),
