@@ -22,7 +22,7 @@ from localspec.engine.proof.sampled import sampled
 from localspec.engine.verify import Verdict
 from tests import tiny
 from tests.engine.proof.conftest import Check, MakeEngine, found, states
-from tests.engine.proof.test_law import argmax_bonus, fresh_draw, whole_redraw
+from tests.engine.proof.test_law import argmax_bonus, credulous, fresh_draw, whole_redraw
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -33,6 +33,10 @@ def biased_rejection(patch: pytest.MonkeyPatch) -> None:
 
 def biased_block(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(generate, "block", whole_redraw)
+
+
+def credulous_rejection(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(generate, "rejection", credulous)
 
 
 def biased_bonus(patch: pytest.MonkeyPatch) -> None:
@@ -164,7 +168,7 @@ def penalties_see_rejected(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS: list[tuple[Plant, Check, set[tuple[str, str]]]] = [
     (biased_rejection, laws, {("law", "rejection")}),
-    (biased_rejection, chance, {("chi-square", "lookup")}),
+    (credulous_rejection, chance, {("chi-square", "lookup")}),
     (biased_block, laws, {("law", "block")}),
     (biased_block, chance, {("chi-square", "draft")}),
     (biased_bonus, laws, {("law", "block")}),

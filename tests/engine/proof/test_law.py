@@ -46,6 +46,15 @@ def whole_redraw(draft: Sequence[int], probs: Any, target: Any, rng: Any) -> Ver
     return Verdict(len(draft), target(len(draft)).sample(rng))
 
 
+def credulous(draft: Sequence[int], _probs: object, target: Any, rng: Any) -> Verdict:
+    """A draft token stands when the target finds it half as likely as its favourite."""
+    for i, token in enumerate(draft):
+        law = target(i)
+        if law.prob(token) < law.prob(law.argmax) / 2:
+            return Verdict(i, law.sample(rng))
+    return Verdict(len(draft), target(len(draft)).sample(rng))
+
+
 def argmax_bonus(draft: Sequence[int], probs: Any, target: Any, rng: Any) -> Verdict:
     """All right but for the token behind a draft that stands whole."""
     verdict = rejection(draft, probs, target, rng)
@@ -66,6 +75,7 @@ RULES: dict[str, tuple[Rule, bool]] = {
     "first draw": (first_draw, True),
     "fresh draw": (fresh_draw, False),
     "whole redraw": (whole_redraw, False),
+    "credulous": (credulous, False),
     "argmax bonus": (argmax_bonus, False),
     "own chance": (own_chance, False),
 }
