@@ -113,9 +113,10 @@ def add(name: str, target: Path, draft: Path | None, as_json: bool) -> None:
 def make_draft_command(name: str, keep: int | None, no_measure: bool, as_json: bool) -> int:
     """Make a draft of a model's own layers, some in the middle left out, and say whether it is worth using here.
 
-    It is written beside the model in the store, tensors copied as they are, and tried on three short requests: how many
-    of the model's own tokens it guesses, what one costs, and what follows. `--speculate self` drafts with it; auto does
-    where it was found to be worth it and the model has no other draft.
+    Up to three sets of layers are tried on three short requests, and the draft that guesses most of the model's own
+    tokens stays, beside the model in the store, its tensors copied as they are; then what a token of it costs is
+    measured, and what follows is said. `--speculate self` drafts with it; auto does where it was found to be worth it
+    and the model has no other draft.
     """
     from localspec.cli.make_draft import make_draft
 

@@ -1,8 +1,11 @@
 """`localspec models make-draft`, `--speculate self`, and what the menu says of such drafts, with a scripted engine."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +126,6 @@ def test_without_measuring_no_engine_is_started(cli: CommandLine, mine: Path) ->
 
 
 def test_interrupted_while_it_is_tried_the_draft_is_there_unmeasured(cli: CommandLine, mine: Path) -> None:
-    import os
-    import signal
-    import threading
-
     waiting = Wait()
     cli.use(scripts=[PLAIN, Script([*plain("a"), waiting])])
 
