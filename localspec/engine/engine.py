@@ -1,6 +1,7 @@
 """The engine of one process: the models, the conversation their caches hold, and what is known of both."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,12 @@ from localspec.engine import comparing, state, thorough
 from localspec.engine.agreement import Agreements
 from localspec.engine.bounds import PREFILL_CHUNK
 from localspec.engine.calibrate import Calibration
-from localspec.engine.context import Context
+from localspec.engine.context import Aborted, Context
 from localspec.engine.costs import CostReport
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.model import ModelDrafter
 from localspec.engine.drafters.mtp import MtpDrafter
+from localspec.engine.errors import DecodeError
 from localspec.engine.events import Event, Notice
 from localspec.engine.generate import Reply
 from localspec.engine.head import HeadContext
@@ -47,6 +49,7 @@ class Engine:
         self._experience = Experience()
         self._agreements = Agreements(config, self.info, target, PREFILL_CHUNK)
         self._model_drafter: ModelDrafter | None = None
+        self._follows = False
         if draft is not None:
             size = target.model.vocab_size
             unset = Sampler(Request(prompt=()).sampling, size)
@@ -88,6 +91,7 @@ class Engine:
         if request.draft_anew and self._model_drafter is not None:
             self._model_drafter.forget()
         answer = Reply(self, request)
+        self._follows = not request.draft_anew and request.speculate not in ("off", "lookup")
         try:
             yield answer.started
             yield from map(Notice, answer.notes)
@@ -96,9 +100,14 @@ class Engine:
             answer.close()
 
     def idle(self, waiting: Callable[[], bool]) -> None:
-        """Measure costs that are not known yet, until `waiting` or `cancel`; no answer can tell that it happened."""
+        """Measure costs that are not known yet, then let the draft model read what was said since it was last in step:
+        in the next answer it starts for little. Until `waiting` or `cancel`; no answer's text can tell."""
         self._abort.is_set = False
         self._calibration.idle(waiting)
+        if self._follows and self._model_drafter is not None and not waiting():
+            self._follows = False
+            with suppress(Aborted, DecodeError):
+                self._model_drafter.prefill(self._loaded.target.tokens)
 
     def costs(self) -> CostReport:
         """What is known of the cost of passes now."""
