@@ -74,7 +74,8 @@ def _best(target: Path, ways: Sequence[Shortening]) -> tuple[Shortening, bool]:
     found = []
     for number, cut in enumerate(ways, 1):
         made = _write(target, cut)
-        with _trying(made, f"set {number} of {len(ways)} of layers") as trial:
+        # The engine's own copies of drafts (`engine/fast_draft.py`) are few: not one for what is thrown away at once.
+        with _trying(made, f"set {number} of {len(ways)} of layers", copy=False) as trial:
             share_ = trying.guesses(trial.tasks, trial.setting)
         if trial.interrupts.hit:
             return ways[0], True
@@ -138,12 +139,12 @@ class _Trial:
 
 
 @contextmanager
-def _trying(made: SelfDraft, what: str) -> Iterator[_Trial]:
+def _trying(made: SelfDraft, what: str, *, copy: bool = True) -> Iterator[_Trial]:
     """`what` says before the progress which draft it is."""
     held = settings.in_force({"target": str(made.target)})
     known = read_header(made.target).context_length or CONTEXT
     config = held.engine_config(str(made.target), str(made.path), str(paths.cache_dir()))
-    config = replace(config, drafter="self", context=min(known, CONTEXT))
+    config = replace(config, drafter="self", context=min(known, CONTEXT), draft_copy=config.draft_copy and copy)
     status = StatusLine()
     client, info = session.start(Choice(config, "self", explicit=True), status)
     prompting = common.prompting_for(info)

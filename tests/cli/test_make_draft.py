@@ -115,6 +115,7 @@ def test_of_several_sets_of_layers_the_one_that_guesses_most_stays(
     assert (kept.left_out, kept.measured is not None) == (second, True)
     assert f"without {second[0]}: guesses 90%" in outcome.err
     assert all(engine.closed for engine in cli.engines)
+    assert [engine.config.draft_copy for engine in cli.engines] == [False, False, False, True]
 
 
 def test_without_measuring_no_engine_is_started(cli: CommandLine, mine: Path) -> None:
