@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from localspec.engine.proof.report import Proof
     from localspec.engine.requests import EngineInfo
 
-SECONDS = 120.0
+SECONDS = 140.0
 
 SIGNS = {"ok": "ok   ", "wrong": "WRONG", "note": "note "}
 
