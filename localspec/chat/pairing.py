@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, get_args
@@ -36,8 +37,8 @@ Client = TypeVar("Client", bound=Starts)
 class Choice:
     """What to load and how to speculate.
 
-    `explicit`: the person asked for the draft, so without it nothing runs. `name` is the pair's name on the menu, or
-    what was asked for; `notes` are lines for the person. `shared`: an engine that runs already may answer.
+    `explicit`: a draft was asked for, here or in the settings, so without it nothing runs. `name` is the pair's name on
+    the menu, or what was asked for; `notes` are lines for the person. `shared`: an engine that runs already may answer.
     """
 
     config: EngineConfig
@@ -81,7 +82,7 @@ def choose(
     found = store.resolve(spec, draft=draft, settings=model_settings.load(offline=offline))
     suggested: Any = found.pair.speculate if found.pair and found.pair.speculate in SPECULATE else "auto"
     mode: Speculate = speculate or usual or ("auto" if draft else suggested)
-    explicit = draft is not None or speculate in MODEL_DRAFTERS
+    explicit = draft is not None or mode in MODEL_DRAFTERS
     notes: list[str] = []
     file = found.draft
     drafter: ModelDrafterName = "draft"
@@ -129,7 +130,7 @@ def _own_heads(target: Path, mode: Speculate, draft: str | None) -> bool:
 def _own_layers(target: Path, spec: str, mode: Speculate, draft: str | None) -> Path | None:
     """The draft made of the target's own layers, where it may be used: asked for, or in `auto` found to be worth it.
 
-    Raises `CannotChoose` when it was asked for and there is none.
+    Raises `CannotChoose` when it was asked for and there is none, `NoSelfDraft` when there cannot be one.
     """
     from localspec.models import selfdraft
 
@@ -139,6 +140,9 @@ def _own_layers(target: Path, spec: str, mode: Speculate, draft: str | None) -> 
     if mode == "auto":
         return found.path if found and found.measured and found.measured.worth and draft is None else None
     if found is None:
+        with suppress(OSError):
+            # A model of which none can be made says so itself.
+            selfdraft.ways(target)
         raise CannotChoose(
             f"there is no draft made of the layers of {target.name}: `localspec models make-draft {shlex.quote(spec)}` "
             "makes one"

@@ -65,7 +65,7 @@ def choose(options: dict[str, Any]) -> Choice:
         if speculate not in MODEL_DRAFTERS or speculate == running.info.drafter:
             config = held.engine_config(found.config.target, found.config.draft, cache)
             config = replace(config, drafter=found.config.drafter)
-            return Choice(config, speculate, options["speculate"] in MODEL_DRAFTERS, found.name)
+            return Choice(config, speculate, speculate in MODEL_DRAFTERS, found.name)
     choice = pairing.choose(
         options["target"] if options["target"] is not None else options["pair"] or held.pair,
         lambda target, draft: held.engine_config(target, draft, cache),

@@ -33,6 +33,8 @@ NOTE = ".json"
 FOLDER = "self-drafts"
 """Below the store: where those of models lie that are not in the store themselves."""
 
+_NOTE_OF = "left_out"
+
 _OF, _OF_BYTES, _LEFT_OUT = (f"localspec.self_draft.{key}" for key in ("of", "of_bytes", "left_out"))
 
 
@@ -164,8 +166,10 @@ def make(
 
 
 def remember(draft: SelfDraft, measured: Measured) -> None:
-    """Keep what was measured beside the file. Raises OSError."""
-    write_atomically(_note_of(draft.path), json.dumps(asdict(measured), indent=1))
+    """Keep what was measured beside the file, and of which layers: another process may have put another draft there
+    meanwhile, of which it says nothing. Raises OSError."""
+    note = {_NOTE_OF: draft.left_out, **asdict(measured)}
+    write_atomically(_note_of(draft.path), json.dumps(note, indent=1))
 
 
 def _note_of(path: Path) -> Path:
@@ -180,13 +184,15 @@ def _read(path: Path, target: Path) -> SelfDraft | None:
     if made_of(header) is None or not isinstance(left_out, tuple):
         return None
     layers = header.block_count + len(left_out)
-    return SelfDraft(target, path, header.file_bytes, layers, tuple(int(i) for i in left_out), _measured(path))
+    numbers = tuple(int(i) for i in left_out)
+    return SelfDraft(target, path, header.file_bytes, layers, numbers, _measured(path, numbers))
 
 
-def _measured(path: Path) -> Measured | None:
+def _measured(path: Path, left_out: tuple[int, ...]) -> Measured | None:
     try:
-        return Measured(**json.loads(_note_of(path).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        note = json.loads(_note_of(path).read_text(encoding="utf-8"))
+        return Measured(**note) if tuple(note.pop(_NOTE_OF)) == left_out else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 

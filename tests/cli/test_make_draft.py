@@ -236,6 +236,14 @@ def test_a_chat_that_goes_on_does_not_take_it_for_a_draft_model(cli: CommandLine
     assert (cli.engines[-1].config.target, cli.engines[-1].config.draft) == (str(mine), None)
 
 
+def test_a_model_of_which_none_can_be_made_is_not_told_to_make_one(cli: CommandLine, tmp_path: Path) -> None:
+    heads = tiny.write_step(tmp_path / "heads.gguf")
+    outcome = cli.run("run", "--target", str(heads), "--speculate", "self", "hi")
+    assert outcome.code == 1
+    assert "carries NextN layers" in outcome.err
+    assert "make-draft" not in outcome.err
+
+
 # -- listing and removing ----------------------------------------------------------------------------------------------
 
 

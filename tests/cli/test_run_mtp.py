@@ -66,6 +66,17 @@ def test_heads_nobody_asked_for_that_cannot_be_loaded_are_left_out_in_words(cli:
     failed(run(cli, heads, "--speculate", "mtp", "hi"), "out of memory")
 
 
+def test_heads_that_the_settings_ask_for_and_that_cannot_be_loaded_are_an_error(
+    cli: CommandLine, heads: Path, home: Path
+) -> None:
+    """Without them every answer would be refused."""
+    (home / "config").mkdir(parents=True, exist_ok=True)
+    (home / "config" / "config.toml").write_text('speculate = "mtp"\n')
+    cli.use(loads_fail={"mtp": LoadError("out of memory")})
+    failed(run(cli, heads, "hi"), "out of memory")
+    assert len(cli.engines) == 1
+
+
 @pytest.mark.usefixtures("own_places")
 def test_commands_say_that_a_file_carries_heads(cli: CommandLine, heads: Path, tmp_path: Path) -> None:
     two = write_hybrid(tmp_path / "two.gguf", heads=2)

@@ -18,6 +18,7 @@ from localspec.server.turns import Turns
 from tests.cli.streams import CommandLine, lines, run
 from tests.fake_engine import Reading, Say, Script, Wait, plain
 from tests.server.serving import embed, until
+from tests.tiny import vocabulary, write_step
 
 ANSWER = Script([*plain("def "), Say(["merge"], end=("bonus", "()"))])
 
@@ -78,6 +79,21 @@ def test_what_the_running_engine_does_not_do_loads_another(
     assert run(own, model, *wish, "hi").code == 0
     assert len(own.engines) == 1
     assert shared.requests == []
+
+
+def test_one_without_the_drafter_of_the_settings_loads_another(cli: CommandLine, home: Path, tmp_path: Path) -> None:
+    """As when it is asked for on the command line: an engine without heads could only refuse."""
+    heads = write_step(tmp_path / "heads.gguf", tokens=vocabulary(26, with_bytes=True))
+    (home / "config").mkdir(parents=True, exist_ok=True)
+    (home / "config" / "config.toml").write_text('speculate = "mtp"\n')
+    engine, server = embed(heads, [ANSWER])
+    try:
+        assert run(cli, heads, "hi").code == 0
+    finally:
+        engine.close()
+        server.close()
+    assert engine.requests == []
+    assert [one.config.drafter for one in cli.engines] == ["mtp"]
 
 
 def test_another_model_that_was_named_is_loaded(own: CommandLine, twin: Path, shared: Any) -> None:

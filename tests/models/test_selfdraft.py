@@ -250,3 +250,16 @@ def test_the_note_is_json_that_scripts_can_read(target: Path) -> None:
     made = selfdraft.make(target)
     selfdraft.remember(made, FOUND)
     assert json.loads(made.path.with_name(made.path.name + ".json").read_text())["worth"] is False
+
+
+def test_what_was_measured_of_other_layers_says_nothing(target: Path) -> None:
+    """Two commands at once: the second has put its draft there before the first writes down what it found."""
+    first = selfdraft.make(target, keep=6)
+    selfdraft.make(target, keep=5)
+    selfdraft.remember(first, FOUND)
+    there = selfdraft.find(target)
+    assert there is not None
+    assert (there.kept, there.measured) == (5, None)
+    again = selfdraft.make(target, keep=6)
+    selfdraft.remember(again, FOUND)
+    assert getattr(selfdraft.find(target), "measured", None) == FOUND
