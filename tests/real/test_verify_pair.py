@@ -31,7 +31,7 @@ def held(proof: Proof) -> set[tuple[str, str]]:
 
 
 def test_the_starter_pair_holds(client: EngineClient) -> None:
-    assert held(client.measure(ProofJob(25))) >= {
+    assert held(client.measure(ProofJob(20))) >= {
         ("cuts", "target"), ("cuts", "draft"), ("law", "rejection"), ("law", "block"), ("law", "coupled"),
         ("greedy", "lookup"), ("greedy", "draft"), ("seed", "draft"), ("draft in step", "draft"),
         ("draws kept", "draft"),

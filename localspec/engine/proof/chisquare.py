@@ -11,6 +11,9 @@ from typing import TypeVar
 EXPECTED = 5.0
 """Draws that a class must be expected to get (Cochran 1954); rarer outcomes are one class together."""
 
+NOTHING = 1e-9
+"""A share that is only the rounding of a sum."""
+
 Outcome = TypeVar("Outcome", bound=Hashable)
 
 _ENOUGH = 1e-15
@@ -38,16 +41,16 @@ def test(counts: Mapping[Outcome, int], shares: Mapping[Outcome, float]) -> Test
     observed = [float(counts.get(outcome, 0)) for outcome in frequent]
     expected = [shares[outcome] * draws for outcome in frequent]
     rest, rest_share = draws - sum(observed), max(0.0, draws - sum(expected))
+    if rest > 0 and rest_share <= NOTHING * draws:
+        return Tested(0.0, draws, len(frequent))
     if rest_share >= EXPECTED:
         observed.append(rest)
         expected.append(rest_share)
-    elif rest_share > 0 and frequent:
+    elif frequent:
         # Too few for a class of their own: they go with the rarest of the frequent.
         at = expected.index(min(expected))
         observed[at] += rest
         expected[at] += rest_share
-    elif rest > 0:
-        return Tested(0.0, draws, len(frequent))
     if len(expected) < 2:
         return Tested(1.0, draws, len(expected))
     return Tested(survival(statistic(observed, expected), len(expected) - 1), draws, len(expected))

@@ -44,6 +44,14 @@ def test_an_outcome_the_law_does_not_have_is_no_chance() -> None:
     assert chisquare.test({"a": 60, "b": 40, "x": 1}, {"a": 0.6, "b": 0.4}).p == 0.0
 
 
+@pytest.mark.parametrize("draws", [1, 4, 6, 9])
+def test_too_few_draws_tell_nothing_against_anybody(draws: int) -> None:
+    """No outcome is expected often enough for a class of its own: that is no bias."""
+    tested = chisquare.test({"a": draws - 1, "b": 1}, {"a": 0.5, "b": 0.3, "c": 0.2})
+    assert tested.p > 1e-3
+    assert chisquare.test({"x": draws}, {"a": 1e-3, "b": 1e-3}).p == 1.0
+
+
 def test_one_class_tells_nothing() -> None:
     tested = chisquare.test({"a": 9}, {"a": 1.0})
     assert (tested.p, tested.smallest_bias(1e-4, 0.9)) == (1.0, None)
