@@ -6,11 +6,11 @@ import pytest
 
 from localspec.engine.engine import Engine
 from localspec.engine.events import Cycle, Token
+from localspec.engine.proof.oracle import GAP, Oracle
 from localspec.engine.requests import EngineConfig, Request, SamplerSettings
 from localspec.models import selfdraft
 from localspec.models.gguf_split import read_model
 from tests.real.conftest import Pair, prompt_for
-from tests.real.oracle import GAP, Oracle
 from tests.real.texts import CHAT
 
 pytestmark = pytest.mark.real
