@@ -24,7 +24,7 @@ from localspec.engine.requests import EngineConfig, Request, SamplerSettings, Se
 from tests import tiny, tiny_t5
 from tests.engine.answers import Answer, ask, check_sums, prompt
 from tests.engine.conftest import MakeEngine
-from tests.engine.test_law import ACCEPTED_P, SETTINGS, draw, exact_law, p_value
+from tests.engine.engine_law import ACCEPTED_P, SETTINGS, draw, exact_law, p_value
 
 TEXT = "abcdabcdabcdefgh"
 ENDLESS = SamplerSettings(temperature=0.0, logit_bias={tiny_t5.EOS: float("-inf")})

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localspec.engine.context import Context, ContextOptions
 from localspec.engine.distribution import Distribution
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
@@ -25,10 +24,10 @@ from localspec.engine.sampling import Allowed, Sampler
 from localspec.engine.strategy import Proposal, Strategy
 from localspec.engine.verify import rejection
 from tests import tiny
-from tests.engine import test_law
+from tests.engine import engine_law
+from tests.engine.engine_law import ACCEPTED_P, NEVER, Law, p_value
 from tests.engine.exact_law import Script
 from tests.engine.exact_law import law as law_of
-from tests.engine.test_law import ACCEPTED_P, NEVER, TEXT, TOKENS, Law, p_value
 
 SAMPLES = 2_500
 
@@ -78,39 +77,22 @@ def state_after(text: str, state: str = "") -> str | None:
     return state
 
 
-def exact_law(file: Path, settings: SamplerSettings) -> Law:
-    """The joint law of the answer's tokens, from the target and the automaton alone."""
-    model = Model(str(file))
-    context = Context(model, ContextOptions(512, outputs=1, flash_attn="on"))
-    start = model.tokenize(TEXT)
+def forbidden(model: Model, tokens: tuple[int, ...]) -> list[int]:
+    """Told by the automaton alone."""
     spelled = {token: model.piece(token).decode() for token in range(tiny.FIRST_LETTER, model.vocab_size)}
-    law: Law = {(): 1.0}
-    for _ in range(TOKENS):
-        longer: Law = {}
-        for tokens, probability in law.items():
-            state = state_after("".join(spelled[token] for token in tokens))
-            assert state is not None
-            forbidden = {token: -np.inf for token, text in spelled.items() if state_after(text, state) is None}
-            sampler = Sampler(replace(settings, logit_bias={**NEVER, **forbidden}), model.vocab_size)
-            sequence = [*start, *tokens]
-            context.truncate(min(len(context.tokens), len(start) - 1))
-            row = context.decode(sequence[len(context.tokens) :])[-1]
-            next_law = sampler.distribution(row, sequence)
-            ids = range(len(next_law.probs)) if next_law.ids is None else next_law.ids
-            for token, share in zip(ids, next_law.probs, strict=True):
-                if share > 0:
-                    longer[(*tokens, int(token))] = probability * float(share)
-        law = longer
-    context.close()
-    model.close()
-    assert sum(law.values()) == pytest.approx(1.0)
-    return law
+    state = state_after("".join(spelled[token] for token in tokens))
+    assert state is not None
+    return [token for token, text in spelled.items() if state_after(text, state) is None]
+
+
+def exact_law(file: Path, settings: SamplerSettings) -> Law:
+    return engine_law.exact_law(file, settings, forbidden)
 
 
 def draw(files: dict[str, Path], settings: SamplerSettings, mode: str) -> tuple[Counter, Counter, float]:
     """Counts of answers and of cycles by drafter, and the acceptance rate."""
     drafters: Counter[str] = Counter()
-    counts, acceptance = test_law.draw(files, settings, mode, samples=SAMPLES, drafters=drafters, grammar=GRAMMAR)
+    counts, acceptance = engine_law.draw(files, settings, mode, samples=SAMPLES, drafters=drafters, grammar=GRAMMAR)
     return counts, drafters, acceptance
 
 
@@ -150,7 +132,7 @@ def test_drafts_of_forced_and_copied_tokens_in_turns_keep_the_law(
         return proposal
 
     monkeypatch.setattr(Strategy, "propose", counted)
-    counts, acceptance = test_law.draw(
+    counts, acceptance = engine_law.draw(
         files, FREE, "lookup", length=4, samples=SAMPLES, grammar=GRAMMAR, predictions=COPIED
     )
     assert grounds[frozenset({True, False})] > SAMPLES / 20

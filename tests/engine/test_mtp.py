@@ -11,7 +11,6 @@ from localspec.engine.context import Context, ContextOptions
 from localspec.engine.costs import Costs
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
-from localspec.engine.drafters.model import ModelDrafter
 from localspec.engine.drafters.mtp import MtpDrafter
 from localspec.engine.engine import Engine
 from localspec.engine.errors import EngineError, LoadError
@@ -21,7 +20,8 @@ from localspec.engine.llama import Model
 from localspec.engine.requests import EngineConfig, Request, SamplerSettings, Verify
 from tests import tiny
 from tests.engine.answers import ENDLESS, GREEDY_ENDLESS, PLAIN_SAMPLING, ask, check_sums, prompt
-from tests.engine.test_law import ACCEPTED_P, FILTERED, FREE, PENALISED, draw, exact_law, p_value
+from tests.engine.engine_law import ACCEPTED_P, FILTERED, FREE, PENALISED, draw, exact_law, p_value
+from tests.engine.faults import drop_unlikely_draws
 
 Make = Callable[..., Engine]
 
@@ -94,18 +94,8 @@ def test_heads_keep_the_targets_law(
 def test_a_token_of_a_head_taken_back_for_its_value_is_caught(
     files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the tests above would say of a drafter that drops what it drew because it was unlikely."""
-    real = ModelDrafter.draft
-
-    def dropping(self: ModelDrafter, *arguments: object) -> Draft:
-        draft = real(self, *arguments)  # type: ignore[arg-type]
-        assert draft.probs is not None
-        keep = 0
-        while keep < len(draft.tokens) and draft.probs[keep].prob(draft.tokens[keep]) >= 0.15:
-            keep += 1
-        return Draft(draft.tokens[:keep], draft.probs[:keep])
-
-    monkeypatch.setattr(ModelDrafter, "draft", dropping)
+    """As `test_law.py` has it of a draft model."""
+    drop_unlikely_draws(monkeypatch)
     counts, _ = draw({"target": files["chained"]}, FREE, "mtp", samples=SAMPLES)
     assert p_value(counts, exact_law(files["chained"], FREE)) < ACCEPTED_P / 1000
 

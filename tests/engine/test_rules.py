@@ -19,16 +19,8 @@ from localspec.engine.verify import Verdict
 from tests import tiny
 from tests.engine.answers import ENDLESS, GREEDY_ENDLESS, PLAIN_SAMPLING, Answer, ask, check_sums
 from tests.engine.conftest import MakeEngine
-from tests.engine.test_law import (
-    ACCEPTED_P,
-    FREE,
-    NEVER,
-    SETTINGS,
-    draw,
-    exact_law,
-    files,
-    p_value,
-)
+from tests.engine.engine_law import ACCEPTED_P, FREE, NEVER, SETTINGS, draw, exact_law, p_value
+from tests.engine.test_law import files
 
 __all__ = ["files"]
 TYPICAL = SamplerSettings(temperature=0.9, top_k=8, top_p=0.95, min_p=0.02, logit_bias=ENDLESS)

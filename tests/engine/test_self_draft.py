@@ -15,7 +15,7 @@ from localspec.engine.requests import EngineConfig
 from localspec.models import selfdraft
 from tests import rewriting, tiny
 from tests.engine.answers import PLAIN_SAMPLING, REPETITIVE, ask, check_sums
-from tests.engine.test_law import ACCEPTED_P, FREE, draw, exact_law, p_value
+from tests.engine.engine_law import ACCEPTED_P, FREE, draw, exact_law, p_value
 
 LAYERS = 9
 TEXT = tiny.ids("abcdefghijklabcdefgh" * 2)

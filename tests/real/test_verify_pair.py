@@ -15,7 +15,7 @@ from localspec.engine.proof.report import Proof, ProofJob
 from localspec.engine.proof.sampled import sampled
 from localspec.engine.proof.texts import TEXTS
 from localspec.engine.requests import EngineConfig
-from tests.engine.proof.test_law import whole_redraw
+from tests.engine.faults import whole_redraw
 
 pytestmark = pytest.mark.real
 

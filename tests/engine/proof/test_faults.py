@@ -9,9 +9,7 @@ import pytest
 from localspec.engine import generate, noise
 from localspec.engine.context import Context
 from localspec.engine.distribution import Distribution
-from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.model import ModelDrafter
-from localspec.engine.generate import Reply
 from localspec.engine.proof import chance as chance_module
 from localspec.engine.proof import law_check
 from localspec.engine.proof.cache import cuts
@@ -21,8 +19,15 @@ from localspec.engine.proof.law_check import laws
 from localspec.engine.proof.sampled import sampled
 from localspec.engine.verify import Verdict
 from tests import tiny
+from tests.engine.faults import (
+    argmax_bonus,
+    credulous,
+    drop_unlikely_draws,
+    fresh_draw,
+    penalise_rejected,
+    whole_redraw,
+)
 from tests.engine.proof.conftest import Check, MakeEngine, found, states
-from tests.engine.proof.test_law import argmax_bonus, credulous, fresh_draw, whole_redraw
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -70,20 +75,6 @@ def deaf_draft(patch: pytest.MonkeyPatch) -> None:
 def slow_noise(patch: pytest.MonkeyPatch) -> None:
     """The fast draw leaves out tokens that might have won."""
     patch.setattr(noise, "_first", lambda uniforms, probs: int(probs.argmax()))
-
-
-def token_taken_back(patch: pytest.MonkeyPatch) -> None:
-    """A drawn token is dropped because its own probability is low."""
-    real = ModelDrafter.draft
-
-    def dropping(self: ModelDrafter, *arguments: Any) -> Draft:
-        draft = real(self, *arguments)
-        kept = 0
-        while draft.probs and kept < len(draft.tokens) and draft.probs[kept].prob(draft.tokens[kept]) >= 0.15:
-            kept += 1
-        return Draft(draft.tokens[:kept], draft.probs[:kept]) if draft.probs else draft
-
-    patch.setattr(ModelDrafter, "draft", dropping)
 
 
 def cut_that_does_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -150,22 +141,6 @@ def draft_that_misreads_a_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "decode", wrong)
 
 
-def penalties_see_rejected(patch: pytest.MonkeyPatch) -> None:
-    real_law, real_draft = Reply._law, ModelDrafter.draft
-    leaked: list[int] = []
-
-    def leaking(self: Reply, row: np.ndarray, history: list[int], place: int = 0) -> Distribution:
-        return real_law(self, row, [*history, *leaked], place)
-
-    def remembering(self: ModelDrafter, *arguments: Any) -> Draft:
-        draft = real_draft(self, *arguments)
-        leaked[:] = draft.tokens
-        return draft
-
-    patch.setattr(Reply, "_law", leaking)
-    patch.setattr(ModelDrafter, "draft", remembering)
-
-
 FAULTS: list[tuple[Plant, Check, set[tuple[str, str]]]] = [
     (biased_rejection, laws, {("law", "rejection")}),
     (credulous_rejection, chance, {("chi-square", "lookup")}),
@@ -178,14 +153,14 @@ FAULTS: list[tuple[Plant, Check, set[tuple[str, str]]]] = [
     (greedy_that_likes_drafts, greedy, {("greedy", "draft"), ("greedy", "lookup")}),
     (deaf_draft, laws, {("law", "coupled")}),
     (slow_noise, laws, {("law", "coupled")}),
-    (token_taken_back, sampled, {("draws kept", "draft")}),
-    (token_taken_back, chance, {("chi-square", "draft")}),
+    (drop_unlikely_draws, sampled, {("draws kept", "draft")}),
+    (drop_unlikely_draws, chance, {("chi-square", "draft")}),
     (cut_that_does_nothing, cuts, {("cuts", "target"), ("cuts", "draft")}),
     (cut_that_is_told_and_not_done, cuts, {("cuts", "target"), ("cuts", "draft")}),
     (cut_one_too_many, greedy, {("greedy", "draft"), ("greedy", "lookup")}),
     (draft_a_token_behind, sampled, {("draft in step", "draft")}),
     (draft_that_misreads_a_token, sampled, {("draft in step", "draft")}),
-    (penalties_see_rejected, sampled, {("penalties", "history")}),
+    (penalise_rejected, sampled, {("penalties", "history")}),
 ]
 
 

@@ -10,6 +10,7 @@ from localspec.engine.distribution import Distribution
 from localspec.engine.proof.law import Rule, certain_distance, drawn_distance, single_distance
 from localspec.engine.verify import Verdict, rejection
 from localspec.engine.verify_block import block
+from tests.engine.faults import argmax_bonus, credulous, fresh_draw, whole_redraw
 from tests.engine.rule_law import EXACT, dense, distance, filtered, holed, sampled_draft
 
 SIZE = 5
@@ -20,14 +21,6 @@ ROWS = {
 }
 
 
-def fresh_draw(draft: Sequence[int], _probs: object, target: Any, rng: Any) -> Verdict:
-    """C4: a second, fresh draw on mismatch."""
-    for i, token in enumerate(draft):
-        if target(i).sample(rng) != token:
-            return Verdict(i, target(i).sample(rng))
-    return Verdict(len(draft), target(len(draft)).sample(rng))
-
-
 def first_draw(draft: Sequence[int], _probs: object, target: Any, rng: Any) -> Verdict:
     """Exact, and not one of ours: drawn from the target, and kept while it is what was drafted."""
     for i, token in enumerate(draft):
@@ -35,30 +28,6 @@ def first_draw(draft: Sequence[int], _probs: object, target: Any, rng: Any) -> V
         if said != token:
             return Verdict(i, said)
     return Verdict(len(draft), target(len(draft)).sample(rng))
-
-
-def whole_redraw(draft: Sequence[int], probs: Any, target: Any, rng: Any) -> Verdict:
-    """C4: the replacement from the whole target."""
-    for i, token in enumerate(draft):
-        share = 1.0 if probs is None else probs[i].prob(token)
-        if rng.random() * share >= target(i).prob(token):
-            return Verdict(i, target(i).sample(rng))
-    return Verdict(len(draft), target(len(draft)).sample(rng))
-
-
-def credulous(draft: Sequence[int], _probs: object, target: Any, rng: Any) -> Verdict:
-    """A draft token stands when the target finds it half as likely as its favourite."""
-    for i, token in enumerate(draft):
-        law = target(i)
-        if law.prob(token) < law.prob(law.argmax) / 2:
-            return Verdict(i, law.sample(rng))
-    return Verdict(len(draft), target(len(draft)).sample(rng))
-
-
-def argmax_bonus(draft: Sequence[int], probs: Any, target: Any, rng: Any) -> Verdict:
-    """All right but for the token behind a draft that stands whole."""
-    verdict = rejection(draft, probs, target, rng)
-    return Verdict(len(draft), target(len(draft)).argmax) if verdict.accepted == len(draft) else verdict
 
 
 def own_chance(draft: Sequence[int], probs: Any, target: Any, rng: Any) -> Verdict:
