@@ -7,7 +7,6 @@ the clock.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
@@ -18,6 +17,7 @@ from localspec.bench.stats import geometric_mean
 from localspec.bench.workloads import Task
 from localspec.engine.controller import DRAWN_PAYS
 from localspec.engine.cost_report import CostReport
+from localspec.models.selfdraft import Findings
 
 CATEGORIES = ("code-generation", "chat", "code-edit")
 """What it is tried on, the first request of each: text that is easy to guess, hard to guess, and mostly copied."""
@@ -37,20 +37,6 @@ class Priced(Answerer, Protocol):
     """An engine that also measures what passes cost."""
 
     def calibrate(self, seconds: float, on_progress: Callable[[float], None] | None = None) -> CostReport: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """`models.selfdraft.Measured` has these fields and explains them."""
-
-    agreement: float
-    by_category: dict[str, float]
-    token_cost: float
-    length: int
-    expected: float
-    measured_length: int
-    speedup: float | None
-    worth: bool
 
 
 def tasks(known: Sequence[Task]) -> list[Task]:

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from localspec.models import settings as model_settings
 from localspec.models.gguf import read_header
 from localspec.models.layers import Shortening
 from localspec.models.partial import human
-from localspec.models.selfdraft import Measured, SelfDraft
+from localspec.models.selfdraft import Findings, SelfDraft
 
 CONTEXT = 2048
 """Tokens of context to measure with: the requests are short, and the model is loaded next to most of itself."""
@@ -98,7 +98,7 @@ def described(made: SelfDraft) -> Iterator[str]:
     yield str(made.path)
 
 
-def verdict(found: Measured, name: str) -> Iterator[str]:
+def verdict(found: Findings, name: str) -> Iterator[str]:
     """What was measured of the draft of `name`, and whether it is worth using here."""
     kinds = ", ".join(f"{category} {share(value)}" for category, value in found.by_category.items())
     yield (
@@ -118,13 +118,13 @@ def verdict(found: Measured, name: str) -> Iterator[str]:
         )
 
 
-def _measured(made: SelfDraft) -> tuple[Measured | None, bool]:
+def _measured(made: SelfDraft) -> tuple[Findings | None, bool]:
     """What the engine finds, and whether it was interrupted."""
     with _trying(made, "") as trial:
         report = trial.client.calibrate(CALIBRATE_S, trial.status.progress("measuring what passes cost"))
         trial.status.clear()
         found = None if trial.interrupts.hit else trying.measure(trial.tasks, trial.setting, report)
-    return (Measured(**asdict(found)) if found else None), trial.interrupts.hit
+    return found, trial.interrupts.hit
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _OF, _OF_BYTES, _LEFT_OUT = (f"localspec.self_draft.{key}" for key in ("of", "of
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Findings:
     """What was found on this machine. `agreement` is the share of the model's own greedy tokens that the draft guesses,
     in all and `by_category`; `token_cost` a token of the draft in plain passes of the model. `length` is the draft
     length that should pay best and `expected` its speed against plain decoding, `speedup` that measured by the clock at
@@ -64,7 +64,7 @@ class SelfDraft:
     size: int
     layers: int
     left_out: tuple[int, ...]
-    measured: Measured | None = field(default=None, compare=False)
+    measured: Findings | None = field(default=None, compare=False)
 
     @property
     def kept(self) -> int:
@@ -165,7 +165,7 @@ def make(
     return made
 
 
-def remember(draft: SelfDraft, measured: Measured) -> None:
+def remember(draft: SelfDraft, measured: Findings) -> None:
     """Keep what was measured beside the file, and of which layers: another process may have put another draft there
     meanwhile, of which it says nothing. Raises OSError."""
     note = {_NOTE_OF: draft.left_out, **asdict(measured)}
@@ -188,10 +188,10 @@ def _read(path: Path, target: Path) -> SelfDraft | None:
     return SelfDraft(target, path, header.file_bytes, layers, numbers, _measured(path, numbers))
 
 
-def _measured(path: Path, left_out: tuple[int, ...]) -> Measured | None:
+def _measured(path: Path, left_out: tuple[int, ...]) -> Findings | None:
     try:
         note = json.loads(_note_of(path).read_text(encoding="utf-8"))
-        return Measured(**note) if tuple(note.pop(_NOTE_OF)) == left_out else None
+        return Findings(**note) if tuple(note.pop(_NOTE_OF)) == left_out else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -15,7 +15,7 @@ from localspec.bench import selfdraft as trying
 from localspec.bench.selfdraft import CATEGORIES, ROUNDS
 from localspec.engine.errors import LoadError
 from localspec.models import selfdraft
-from localspec.models.selfdraft import Measured
+from localspec.models.selfdraft import Findings
 from tests import tiny
 from tests.cli.model_commands import data
 from tests.cli.streams import CommandLine
@@ -33,8 +33,8 @@ WRONG = Script([*plain("a"), *[Say((), ("resampled", "b"), drafter="self", propo
 TASKS = len(CATEGORIES)
 
 
-def found(*, worth: bool) -> Measured:
-    return Measured(0.9, {"chat": 0.8}, 0.2, 3, 1.4, 3, 1.3, worth)
+def found(*, worth: bool) -> Findings:
+    return Findings(0.9, {"chat": 0.8}, 0.2, 3, 1.4, 3, 1.3, worth)
 
 
 @pytest.fixture

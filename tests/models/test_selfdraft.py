@@ -16,11 +16,11 @@ from localspec.models.gguf_split import read_model
 from localspec.models.layers import NoSelfDraft
 from localspec.models.partial import DiskFull, lock_of
 from localspec.models.pull import NoSpace
-from localspec.models.selfdraft import Measured
+from localspec.models.selfdraft import Findings
 from tests import tiny
 from tests.models.stored import menu, put
 
-FOUND = Measured(0.8, {"chat": 0.7}, 0.85, 1, 0.9, 2, 0.8, False)
+FOUND = Findings(0.8, {"chat": 0.7}, 0.85, 1, 0.9, 2, 0.8, False)
 
 
 @pytest.fixture
