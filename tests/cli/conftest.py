@@ -1,11 +1,13 @@
 """A command line whose engine is scripted, and tiny model files for it to find."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cli.processes import Start, starting
 from tests.cli.streams import CommandLine
-from tests.tiny import write_llama
+from tests.tiny import vocabulary, write_llama
 
 
 @pytest.fixture
@@ -33,6 +35,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def long_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Has bytes, so that any prompt can be read, and room for a long answer."""
+    tokens = vocabulary(with_bytes=True)
+    return write_llama(tmp_path_factory.mktemp("models") / "long.gguf", tokens=tokens, context=30_000)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts commands as processes; a scripted one touches `ready` of the test's folder."""
+    with starting(tmp_path / "ready") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
 def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A draft for `model`: the same vocabulary."""
     return write_llama(tmp_path_factory.mktemp("models") / "twin.gguf", seed=2)
@@ -41,8 +57,6 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """No draft for `model`: one token's text differs."""
-    from tests.tiny import vocabulary
-
     tokens = vocabulary()
     tokens[7] = ("z", tokens[7][1])
     return write_llama(tmp_path_factory.mktemp("models") / "stranger.gguf", tokens=tokens)

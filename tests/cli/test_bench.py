@@ -1,12 +1,9 @@
 """`localspec bench` with a scripted engine, and once with the real one on a tiny model."""
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +15,10 @@ from localspec.cli import bench_suite, interrupts
 from localspec.engine.errors import EngineDied, EngineError
 from localspec.models import measured
 from tests import fake_engine
+from tests.cli.processes import POSIX_SIGNALS, ROOT, Start, interrupted
 from tests.cli.streams import CommandLine, failed
 from tests.fake_engine import FakeEngine, Say, Script, plain
 from tests.tiny import vocabulary, write_llama
-
-ROOT = Path(__file__).parents[2]
-DEADLINE_S = 60
-POSIX_SIGNALS = pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a single process there")
 
 ANSWER = Script(
     [*plain("a"), Say(("b", "c", "d"), end=("bonus", "e")), Say(("f",), end=("resampled", "g"), proposed=4)],
@@ -344,26 +338,14 @@ def test_the_mean_in_the_menu_is_that_of_the_categories_beside_it(
 
 
 @POSIX_SIGNALS
-def test_an_interrupt_of_the_process_keeps_what_it_has(bytes_model: Path, workload: Path, tmp_path: Path) -> None:
+def test_an_interrupt_of_the_process_keeps_what_it_has(
+    start: Start, bytes_model: Path, workload: Path, tmp_path: Path
+) -> None:
     """Six answers are made, the seventh hangs until it is cancelled."""
-    ready = tmp_path / "ready"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.cli.scripted", "bench", "bench", "--target", str(bytes_model), "--workload",
-         str(workload), "--json"],
-        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, "READY": str(ready)},
-    )  # fmt: skip
-    try:
-        deadline = time.monotonic() + DEADLINE_S
-        while not ready.exists():
-            assert process.poll() is None, "the process ended before its seventh answer"
-            assert time.monotonic() < deadline, "the scripted engine never got there"
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=DEADLINE_S)
-    finally:
-        process.kill()
-        process.wait()
+    process = start(
+        "tests.cli.scripted", "bench", "bench", "--target", str(bytes_model), "--workload", str(workload), "--json"
+    )
+    out, err = interrupted(process, tmp_path / "ready")
     assert process.returncode == 130
     assert "interrupted: what was measured until then is shown" in err.decode()
     found = json.loads(out)

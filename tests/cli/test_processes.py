@@ -1,62 +1,17 @@
 """The command line as a process: interrupts, broken pipes, start-up, the real engine on a tiny model. S4."""
 
-import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from tests.tiny import vocabulary, write_llama
-
-ROOT = Path(__file__).parents[2]
-DEADLINE_S = 60
-POSIX_SIGNALS = pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a single process there")
-
-
-@pytest.fixture(scope="module")
-def long_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Has bytes, so that any prompt can be read, and room for a long answer."""
-    tokens = vocabulary(with_bytes=True)
-    return write_llama(tmp_path_factory.mktemp("models") / "long.gguf", tokens=tokens, context=30_000)
-
-
-def until(fact: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := fact()):
-        assert time.monotonic() < deadline, f"still not: {what}"
-        time.sleep(0.01)
-    return found
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(*command: str, **more: Any) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "READY": str(tmp_path / "ready"), "OMP_WAIT_POLICY": "passive"}
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-            **{"stdin": subprocess.DEVNULL, **more},
-        )  # fmt: skip
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
-        process.kill()
-        process.wait()
+from tests.cli.processes import DEADLINE_S, POSIX_SIGNALS, ROOT, Start, interrupted, until
 
 
 @POSIX_SIGNALS
@@ -69,13 +24,11 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     ],
 )
 def test_one_interrupt_keeps_the_partial_text(
-    start: Callable[..., subprocess.Popen[bytes]], long_model: Path, tmp_path: Path, scenario: str, out: str, err: str
+    start: Start, long_model: Path, tmp_path: Path, scenario: str, out: str, err: str
 ) -> None:
     """S4."""
     process = start("tests.cli.scripted", scenario, "run", "--target", str(long_model), "hi")
-    until((tmp_path / "ready").exists, "the scripted engine got there")
-    process.send_signal(signal.SIGINT)
-    got_out, got_err = process.communicate(timeout=DEADLINE_S)
+    got_out, got_err = interrupted(process, tmp_path / "ready")
     assert process.returncode == 130
     assert got_out.decode() == out
     assert got_err.decode().endswith(err)
@@ -83,20 +36,16 @@ def test_one_interrupt_keeps_the_partial_text(
 
 
 @POSIX_SIGNALS
-def test_an_interrupt_in_json_ends_with_a_valid_end_line(
-    start: Callable[..., subprocess.Popen[bytes]], long_model: Path, tmp_path: Path
-) -> None:
+def test_an_interrupt_in_json_ends_with_a_valid_end_line(start: Start, long_model: Path, tmp_path: Path) -> None:
     """S4."""
     process = start("tests.cli.scripted", "decode", "run", "--json", "--target", str(long_model), "hi")
-    until((tmp_path / "ready").exists, "the scripted engine got there")
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=DEADLINE_S)
+    out, _ = interrupted(process, tmp_path / "ready")
     end = json.loads(out.splitlines()[-1])
     assert (end["type"], end["reason"], end["text"]) == ("end", "cancelled", "half an answer")
 
 
 @POSIX_SIGNALS
-def test_a_second_interrupt_ends_at_once(start: Callable[..., subprocess.Popen[bytes]], long_model: Path) -> None:
+def test_a_second_interrupt_ends_at_once(start: Start, long_model: Path) -> None:
     """S4: on the real engine, with its real child."""
     process = start("localspec", "run", "--target", str(long_model), "--ctx", "30000", "--threads", "1", "ab")
     assert process.stdout is not None
@@ -112,9 +61,7 @@ def test_a_second_interrupt_ends_at_once(start: Callable[..., subprocess.Popen[b
     assert (len(gone), alive) == (len(children), [])
 
 
-def test_a_reader_that_leaves_ends_it_quietly_and_leaves_no_child(
-    start: Callable[..., subprocess.Popen[bytes]], long_model: Path
-) -> None:
+def test_a_reader_that_leaves_ends_it_quietly_and_leaves_no_child(start: Start, long_model: Path) -> None:
     """As with `| head -c 1`."""
     process = start("localspec", "run", "--target", str(long_model), "--ctx", "30000", "--threads", "1", "ab")
     assert process.stdout is not None
@@ -207,9 +154,7 @@ def test_a_console_that_cannot_show_a_character_is_no_error(long_model: Path, tm
     assert (done.returncode, done.stdout) == (0, b"?x")
 
 
-def test_a_pipe_that_nobody_closes_is_named(
-    start: Callable[..., subprocess.Popen[bytes]], long_model: Path, tmp_path: Path
-) -> None:
+def test_a_pipe_that_nobody_closes_is_named(start: Start, long_model: Path, tmp_path: Path) -> None:
     process = start("tests.cli.scripted", "prefill", "run", "--target", str(long_model), "hi", stdin=subprocess.PIPE)
     assert process.stderr is not None
     assert process.stdin is not None

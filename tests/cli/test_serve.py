@@ -1,8 +1,6 @@
 """`localspec serve` as a process, with the real engine on a tiny model; and what it refuses before it loads one."""
 
-import contextlib
 import json
-import os
 import re
 import signal
 import socket
@@ -10,7 +8,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +16,10 @@ import openai
 import psutil
 import pytest
 
+from tests.cli.processes import DEADLINE_S, POSIX_SIGNALS, ROOT, Start, until
 from tests.cli.streams import CommandLine, failed
-from tests.cli.test_processes import DEADLINE_S, POSIX_SIGNALS, ROOT, until
-from tests.tiny import vocabulary, write_llama
 
 HELLO: list[Any] = [{"role": "user", "content": "abc"}]
-
-
-@pytest.fixture(scope="module")
-def long_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Has bytes, so that any prompt can be read, and room for a long answer."""
-    tokens = vocabulary(with_bytes=True)
-    return write_llama(tmp_path_factory.mktemp("models") / "long.gguf", tokens=tokens, context=30_000)
 
 
 class Served:
@@ -62,25 +52,12 @@ Serve = Callable[..., Served]
 
 
 @pytest.fixture
-def serve(long_model: Path) -> Iterator[Serve]:
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*arguments: str, **environment: str) -> Served:
+def serve(start: Start, long_model: Path) -> Serve:
+    def serve(*arguments: str, **environment: str) -> Served:
         command = ["serve", "--target", str(long_model), "--threads", "1", "--port", "0", *arguments]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "localspec", *command], cwd=ROOT, text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env={**os.environ, **environment},
-        )  # fmt: skip
-        started.append(process)
-        return Served(process)
+        return Served(start("localspec", *command, environment=environment, text=True))
 
-    yield start
-    for process in started:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
-        process.kill()
-        process.communicate()
+    return serve
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -137,14 +114,14 @@ def test_it_ends_in_the_middle_of_an_answer_and_leaves_nothing(serve: Serve, hom
 
 
 @POSIX_SIGNALS
-def test_an_interrupt_of_a_command_stops_its_answer_and_not_the_server(serve: Serve, long_model: Path) -> None:
+def test_an_interrupt_of_a_command_stops_its_answer_and_not_the_server(
+    serve: Serve, start: Start, long_model: Path
+) -> None:
     """S4, with the engine in another process."""
     server = serve("--ctx", "30000")
-    command = subprocess.Popen(
-        [sys.executable, "-m", "localspec", "run", "--target", str(long_model), "--threads", "1", "--no-history",
-         "--temp", "0", "ab"],
-        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    command = start(
+        "localspec", "run", "--target", str(long_model), "--threads", "1", "--no-history", "--temp", "0", "ab"
+    )
     assert command.stdout is not None
     first = command.stdout.read(1)
     command.send_signal(signal.SIGINT)

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +11,8 @@ import pytest
 from localspec.cli.verify import SECONDS
 from localspec.engine.errors import EngineError
 from localspec.engine.proof.report import Finding, Proof
+from tests.cli.processes import DEADLINE_S, POSIX_SIGNALS, Start, until
 from tests.cli.streams import CommandLine, failed
-from tests.cli.test_processes import DEADLINE_S, POSIX_SIGNALS, long_model, start, until
-
-__all__ = ["long_model", "start"]
 
 FIGURE = "200 rows: total variation at most 3e-16"
 HOLDS = Finding("law", "block", "ok", FIGURE, "exactly the target's law", {"rows": 200})
@@ -101,7 +97,7 @@ def test_a_failure_is_one_line(cli: CommandLine, model: Path) -> None:
     failed(cli.run("verify", "--target", str(model), "--seconds", "5"), "--seconds")
 
 
-def test_the_real_engine_on_a_tiny_model(start: Callable[..., subprocess.Popen[bytes]], long_model: Path) -> None:
+def test_the_real_engine_on_a_tiny_model(start: Start, long_model: Path) -> None:
     """From the command through the engine's process and back."""
     process = start(
         "localspec",
@@ -125,7 +121,7 @@ def test_the_real_engine_on_a_tiny_model(start: Callable[..., subprocess.Popen[b
 
 
 @POSIX_SIGNALS
-def test_an_interrupt_leaves_no_engine(start: Callable[..., subprocess.Popen[bytes]], long_model: Path) -> None:
+def test_an_interrupt_leaves_no_engine(start: Start, long_model: Path) -> None:
     process = start("localspec", "verify", "--seconds", "600", "--target", str(long_model), "--threads", "1")
     children: list[psutil.Process] = until(lambda: psutil.Process(process.pid).children(), "the engine's process")
     process.send_signal(signal.SIGINT)
