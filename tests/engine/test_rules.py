@@ -36,7 +36,7 @@ GRAMMAR = "root ::= ([a-d] [e-h] | [i-l] [a-d] [a-d])*"
 def test_the_engine_keeps_the_targets_law(files: dict[str, Path], name: str, verify: Verify, mode: str) -> None:
     counts, acceptance = draw(files, SETTINGS[name], mode, verify=verify)
     if mode != "off":
-        assert 0.05 < acceptance < 0.95, "the rule must be seen both ways"
+        assert 0.03 < acceptance < 0.97, "the rule must be seen both ways"
     assert p_value(counts, exact_law(files["target"], SETTINGS[name])) > ACCEPTED_P
 
 
@@ -310,7 +310,7 @@ def test_targets_that_cannot_be_cut_anywhere_promise_nothing(make_engine: MakeEn
     assert not answer.started.reproducible
 
 
-@pytest.mark.parametrize(("widths", "longest", "holds"), [(EVEN, 15, True), (4, 3, True), (1, 32, False)])
+@pytest.mark.parametrize(("widths", "longest", "holds"), [(8, 7, True), (4, 3, True), (1, 32, False)])
 def test_drafts_keep_to_widths_that_agree(
     make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch, widths: int, longest: int, *, holds: bool
 ) -> None:
@@ -323,7 +323,7 @@ def test_drafts_keep_to_widths_that_agree(
     assert max(cycle.proposed for cycle in answer.cycles) <= longest
     assert max(cycle.proposed for cycle in answer.cycles) > 1
     free = seeded(engine, sampling=greedy, max_tokens=200, seed=None)
-    assert max(cycle.proposed for cycle in free.cycles) > min(longest, 15)
+    assert max(cycle.proposed for cycle in free.cycles) > (longest if holds else 1)
 
 
 @pytest.mark.parametrize(
