@@ -102,6 +102,7 @@ class Settings:
             kv_type=self.kv_type,
             flash_attn=self.flash_attn,
             draft_copy=self.draft_copy,
+            seeded=self.seed is not None and self.verify in (None, "coupled"),
             swa_full=swa_full,
             cache_dir=cache_dir,
         )

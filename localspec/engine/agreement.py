@@ -17,7 +17,7 @@ from localspec.engine.context import Aborted, Context
 from localspec.engine.errors import DecodeError
 from localspec.engine.llama import start_library
 from localspec.engine.memo import Memo
-from localspec.engine.requests import EngineConfig, EngineInfo
+from localspec.engine.requests import EngineConfig
 
 WIDEST = 16
 """Tokens of the widest pass that is tried: longer drafts are rare, and each width costs a pass."""
@@ -45,13 +45,13 @@ class Agreement:
 class Agreements:
     """The agreement of one loaded target, tried when it is first wanted and remembered for file, settings and build."""
 
-    def __init__(self, config: EngineConfig, info: EngineInfo, target: Context, chunk: int) -> None:
+    def __init__(self, config: EngineConfig, gpu_layers: int, target: Context, chunk: int) -> None:
         self._target, self._chunk = target, chunk
         self._memo = Memo(Path(config.cache_dir) / "agreement.json" if config.cache_dir else None)
-        file = Path(target.model.path)
+        file, options = Path(target.model.path), target.options
         facts = (
-            start_library(), file.name, file.stat().st_size, file.stat().st_mtime_ns, info.flash_attn, info.threads,
-            config.kv_type, info.gpu_layers, config.extra_bufts, target.options.batch, target.options.outputs,
+            start_library(), file.name, file.stat().st_size, file.stat().st_mtime_ns, options.flash_attn,
+            options.threads, config.kv_type, gpu_layers, config.extra_bufts, options.batch, options.outputs,
             min(target.size, LONG + WIDEST), chunk,
         )  # fmt: skip
         self._key = sha256(repr(facts).encode()).hexdigest()[:24]

@@ -47,7 +47,7 @@ class Engine:
         self._costs = self._calibration.costs
         self._lookup = Lookup(ends=target.model.end_tokens)
         self._experience = Experience()
-        self._agreements = Agreements(config, self.info, target, PREFILL_CHUNK)
+        self._agreements = Agreements(config, self.info.gpu_layers, target, PREFILL_CHUNK)
         self._model_drafter: ModelDrafter | None = None
         self._follows = False
         if draft is not None:

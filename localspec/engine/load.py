@@ -10,6 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from localspec.engine import machine
+from localspec.engine.agreement import LONG, WIDEST, Agreements
+from localspec.engine.bounds import PREFILL_CHUNK
 from localspec.engine.context import Context, ContextOptions, RollbackDepth
 from localspec.engine.cost_store import CostStore, flash_key
 from localspec.engine.encoder_context import open_context
@@ -27,6 +29,9 @@ RECURRENT_ROLLBACK = 8
 MAX_VOCAB_DIFFERENCE = 128
 """Padding rows by which two vocabularies may differ and still be one (llama.cpp's own limit)."""
 
+
+ROOM_TO_AGREE = LONG + 3 * WIDEST
+"""Tokens of a context in which widths are tried: those behind the long text, and some room."""
 
 ONE_TEXT = "This model has an encoder: it answers one text, without a chat template and without earlier turns."
 
@@ -91,6 +96,9 @@ def load(config: EngineConfig, abort: AbortFlag, progress: Callable[[float], Non
         size = config.context or machine.choose_context(known, per_token, machine.free_memory())
         faster = CostStore(config.cache_dir).faster_flash(flash_key(config, threads, layers[0]))
         flash = _flash(config, on_gpu=any(layers), faster=faster)
+        free = config.flash_attn == "auto" and config.kv_type in UNQUANTISED and not any([*layers, encodes])
+        if config.seeded and free:
+            flash = _flash_that_agrees(config, models[0], size, threads, flash, abort)
         for model in models:
             is_target = model is models[0]
             longest = config.max_draft_length
@@ -196,6 +204,31 @@ def _flash(config: EngineConfig, *, on_gpu: bool, faster: FlashAttention | None 
     if config.flash_attn != "auto" or on_gpu:
         return config.flash_attn
     return "on" if needed else "off"
+
+
+def _flash_that_agrees(
+    config: EngineConfig, model: Model, size: int, threads: int, usual: FlashAttention, abort: AbortFlag
+) -> FlashAttention:
+    """The kind of flash attention with which passes of more widths agree to the bit; `usual` where that is no matter.
+
+    Tried once for a model here, on a small context: two passes tell most disagreements.
+    """
+    found: dict[FlashAttention, int] = {}
+    kinds: tuple[FlashAttention, ...] = (usual, "off" if usual == "on" else "on")
+    for kind in kinds:
+        options = ContextOptions(
+            context=min(size, ROOM_TO_AGREE), batch=config.batch, outputs=config.max_draft_length + 1, threads=threads,
+            kv_type=config.kv_type, flash_attn=kind, swa_full=config.swa_full,
+        )  # fmt: skip
+        context = open_context(model, options, abort)
+        try:
+            context.depth = _remembered_depth(config, context, on_gpu=False)
+            found[kind] = Agreements(config, 0, context, PREFILL_CHUNK).find().widths
+        finally:
+            context.close()
+        if found[kind] >= WIDEST:
+            break
+    return max(found, key=lambda kind: found[kind])
 
 
 def _gpu_layers(config: EngineConfig, paths: list[str], sizes: list[int]) -> list[int]:

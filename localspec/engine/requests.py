@@ -24,7 +24,8 @@ class EngineConfig:
     own heads draft (`mtp`, without a file). `context` is in tokens and holds for target and draft alike.
     `max_draft_length` sizes the verify pass and the rollback window. `cache_dir` keeps verdicts about this model here
     (None: nothing is kept). `extra_bufts` off gives up the repacked kernels (see `client.py`). `draft_copy`: where a
-    copy of the draft in another number format is faster, it is made and used (`fast_draft.py`).
+    copy of the draft in another number format is faster, it is made and used (`fast_draft.py`). `seeded`:
+    a text is wanted again for its seed, so that passes agree to the bit whatever their width matters more than speed.
     """
 
     target: str
@@ -41,6 +42,7 @@ class EngineConfig:
     max_draft_length: int = 32
     extra_bufts: bool = True
     draft_copy: bool = True
+    seeded: bool = False
     cache_dir: str | None = None
 
 

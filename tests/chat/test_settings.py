@@ -108,3 +108,17 @@ def test_only_what_the_engine_loads_with_needs_loading_again() -> None:
     assert Settings(speculate="mtp").needs_loading(now), "heads are loaded where they may draft"
     assert now.needs_loading(Settings(speculate="mtp"))
     assert not Settings(speculate="off").needs_loading(now)
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ({}, False),
+        ({"seed": 1}, True),
+        ({"seed": 1, "verify": "coupled"}, True),
+        ({"seed": 1, "verify": "block"}, False),
+    ],
+)
+def test_an_engine_is_loaded_for_seeds_where_the_same_text_is_promised(values: dict[str, object], wanted: bool) -> None:
+    settings = Settings().with_values(values)  # type: ignore[arg-type]
+    assert settings.engine_config("t.gguf", None, None).seeded == wanted

@@ -395,3 +395,49 @@ def test_a_cancel_during_the_try_ends_the_answer(make_engine: MakeEngine, monkey
     assert seeded(engine).end.reason == "cancelled"
     monkeypatch.undo()
     assert seeded(engine).end.reason == "max_tokens"
+
+
+@pytest.mark.parametrize(
+    ("agreeing", "fields", "chosen"),
+    [
+        ({"on": 16}, {"seeded": True}, "on"),
+        ({"on": 4, "off": 2}, {"seeded": True}, "on"),
+        ({"on": 16, "off": 16}, {"seeded": True}, "off"),
+        ({}, {"seeded": True}, "off"),
+        ({"on": 16}, {}, "off"),
+        ({"on": 16}, {"seeded": True, "flash_attn": "off"}, "off"),
+    ],
+)
+def test_an_engine_for_seeds_takes_the_setting_whose_passes_agree(
+    make_engine: MakeEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    agreeing: dict[str, int],
+    fields: dict[str, object],
+    chosen: str,
+) -> None:
+    """On a processor whose kernels agree with one kind of flash attention only. Not where nobody asked for a seed, nor
+    against a person's own choice; and what is usual here (off) where nothing is won."""
+
+    def measured(context: Context, chunk: int) -> Agreement:
+        return Agreement(agreeing.get(context.options.flash_attn, 1))
+
+    monkeypatch.setattr(agreement, "measured", measured)
+    engine = make_engine("target", **{"flash_attn": "auto", "context": 1024, **fields})
+    assert engine.info.flash_attn == chosen
+    assert seeded(engine).started.reproducible == (agreeing.get(chosen, 1) > 1)
+
+
+def test_what_was_tried_for_the_setting_is_not_tried_again(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tried: list[str] = []
+
+    def measured(context: Context, chunk: int) -> Agreement:
+        tried.append(context.options.flash_attn)
+        return Agreement(16, True)
+
+    monkeypatch.setattr(agreement, "measured", measured)
+    for _ in range(2):
+        engine = make_engine("target", flash_attn="auto", context=1024, cache_dir=str(tmp_path), seeded=True)
+        assert seeded(engine).started.reproducible
+    assert tried == ["off"]
