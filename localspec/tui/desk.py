@@ -168,6 +168,8 @@ class ChatDesk:
         if info is None or not self._home.engine.can_answer:
             self.idle()
             return
+        # The engine is free before its last words are painted: they are of the answer before.
+        self.take(self._home.keeper.take())
         self._sure, self._waiting, self.editing = None, "", None
         self.talk, self.answer, self._use = ready.talk, ready.answer, ready.use
         if self._home.engine.choice is not None:

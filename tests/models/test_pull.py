@@ -85,7 +85,7 @@ def test_a_disk_that_fills_up_keeps_the_part_and_says_so(
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))\n"
         "import errno, localspec.models.partial as p\n"
-        "p._FULL.add(errno.EFBIG)\n"
+        "p.FULL.add(errno.EFBIG)\n"
         "from localspec.models import pull\n"
         "from localspec.models.settings import Settings\n"
         f"try: pull.pull(['thing'], settings=Settings(order=('hub',), endpoint={hub.endpoint!r}))\n"
