@@ -12,3 +12,12 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     root = tmp_path_factory.mktemp("home")
     monkeypatch.setenv(HOME_VARIABLE, str(root))
     return root
+
+
+@pytest.fixture(scope="session")
+def bytes_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model that has bytes, so that any prompt can be read."""
+    from tests.tiny import vocabulary, write_llama
+
+    file = tmp_path_factory.mktemp("models") / "tiny.gguf"
+    return write_llama(file, tokens=vocabulary(with_bytes=True), context=8192)

@@ -66,6 +66,17 @@ class _Writer:
         out.add_add_space_prefix(False)
         out.add_vocab_size(len(tokens))
 
+    def ends(self, tokens: int, width: int, tune: Callable[[dict[str, np.ndarray]], None] | None) -> None:
+        """`token_embd` and `output`, which `tune` may edit first."""
+        ends = {
+            "token_embd": self.rng.normal(size=(tokens, width)).astype(np.float32),
+            "output": (self.rng.normal(size=(tokens, width)) * self.scale / np.sqrt(width)).astype(np.float32),
+        }
+        if tune is not None:
+            tune(ends)
+        for name, data in ends.items():
+            self.out.add_tensor(f"{name}.weight", data)
+
     def close(self) -> None:
         self.out.write_header_to_file()
         self.out.write_kv_data_to_file()
@@ -105,14 +116,7 @@ def write_llama(
         out.add_chat_template(template)
     if name is not None:
         out.add_name(name)
-    ends = {
-        "token_embd": w.rng.normal(size=(len(tokens), width)).astype(np.float32),
-        "output": (w.rng.normal(size=(len(tokens), width)) * scale / np.sqrt(width)).astype(np.float32),
-    }
-    if tune is not None:
-        tune(ends)
-    for name, data in ends.items():
-        out.add_tensor(f"{name}.weight", data)
+    w.ends(len(tokens), width, tune)
     w.ones("output_norm.weight", width)
     for i in range(layers):
         b = f"blk.{i}."

@@ -72,14 +72,7 @@ def write_t5(
     out.add_vocab_size(len(tokens))
     if name is not None:
         out.add_name(name)
-    ends = {
-        "token_embd": w.rng.normal(size=(len(tokens), width)).astype(np.float32),
-        "output": (w.rng.normal(size=(len(tokens), width)) * scale / np.sqrt(width)).astype(np.float32),
-    }
-    if tune is not None:
-        tune(ends)
-    for key, data in ends.items():
-        out.add_tensor(f"{key}.weight", data)
+    w.ends(len(tokens), width, tune)
     for side in ("enc", "dec") if arch == "t5" else ("enc",):
         w.ones(f"{side}.output_norm.weight", width)
         w.weight(f"{side}.blk.0.attn_rel_b.weight", BUCKETS, heads, scale=1.0)

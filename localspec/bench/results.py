@@ -8,6 +8,7 @@ measured that could stand there.
 import math
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -172,7 +173,7 @@ def _value(wanted: Any, found: Any, where: str) -> Any:
         return _value(inner, found, where)
     if origin is tuple:
         return tuple(_value(arguments[0], one, f"{where}[{i}]") for i, one in enumerate(_of(list, found, where)))
-    if origin is dict:
+    if origin in (dict, Mapping):
         return {str(key): _value(arguments[1], one, f"{where}.{key}") for key, one in _of(dict, found, where).items()}
     if is_dataclass(wanted) and isinstance(wanted, type):
         return _dataclass(wanted, _of(dict, found, where), where)

@@ -92,16 +92,6 @@ class RuleRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleTime:
-    """Milliseconds a drafted token on the host: making the laws of target and draft, and what each rule adds."""
-
-    vocab: int
-    filters: str
-    laws: float
-    rules: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
 class Rules:
     """The whole comparison; not `complete`: it was stopped, and this is what it had. `priced_by`: the cost curve."""
 
@@ -114,7 +104,7 @@ class Rules:
     means: tuple[RuleCell, ...] = ()
     gains: tuple[RuleGain, ...] = ()
     runs: tuple[RuleRun, ...] = ()
-    times: tuple[RuleTime, ...] = ()
+    times: tuple[RowCost, ...] = ()
     priced_by: str | None = None
 
 
@@ -178,12 +168,6 @@ def runs(measured: Measured, length: int) -> tuple[RuleRun, ...]:
             )
         )
     return tuple(found)
-
-
-def times(costs: Sequence[RowCost]) -> tuple[RuleTime, ...]:
-    return tuple(
-        RuleTime(one.vocab, one.filters, one.laws, {str(rule): ms for rule, ms in one.rules.items()}) for one in costs
-    )
 
 
 def _kept(place: Place, rule: Verify, length: int) -> float:

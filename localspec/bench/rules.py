@@ -111,7 +111,7 @@ class Found:
                 for rule in RULES[1:] for at in (*temperatures, None) for length in setting.lengths
             ) if known else (),
             runs=rule_results.runs(self.measured, setting.wall_length),
-            times=rule_results.times(next((one.rates.costs for one in known if one.rates.costs), ())),
+            times=next((one.rates.costs for one in known if one.rates.costs), ()),
             priced_by=pricing.name if pricing else None,
         )  # fmt: skip
 

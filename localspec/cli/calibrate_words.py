@@ -33,13 +33,7 @@ USUAL_RATES = (0.6, 0.8, 0.9)
 
 def pays_from(cost: float, length: int) -> float | None:
     """The acceptance rate from which a cycle of `cost` plain passes beats plain decoding; None: not even at 100 %."""
-    if theory.expected_tokens(1.0, length) <= cost:
-        return None
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if theory.expected_tokens(middle, length) < cost else (low, middle)
-    return high
+    return theory.acceptance_for(cost, length) if cost < length + 1 else None
 
 
 def best_length(report: CostReport, context: int, rate: float, token: float) -> tuple[int, float]:

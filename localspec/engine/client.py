@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, overload
+from typing import Self, TypeVar, overload
 
 from localspec import paths
 from localspec.engine import crash, quirks, wire
@@ -32,6 +32,7 @@ GRACE_S = 0.5
 feel instant."""
 
 LoadProgress = Callable[[float], None]
+Reply = TypeVar("Reply", bound=wire.FromChild)
 
 
 class EngineClient:
@@ -139,50 +140,30 @@ class EngineClient:
 
     def count(self, prompt: tuple[Segment, ...]) -> int:
         """How many tokens the prompt has. During an answer it is answered between two of its events."""
-        with self._lock:
-            child, call = self._ask(lambda number: wire.Count(number, prompt))
-        reply = self._reply(child, call, "while counting tokens")
-        assert isinstance(reply, wire.Counted)
-        return reply.tokens
+        return self._told(lambda n: wire.Count(n, prompt), wire.Counted, "while counting tokens").tokens
 
     def tokens(self, prompt: tuple[Segment, ...]) -> tuple[int, ...]:
         """The prompt's token ids, the begin token included; answered like `count`."""
-        with self._lock:
-            child, call = self._ask(lambda number: wire.Count(number, prompt, ids=True))
-        reply = self._reply(child, call, "while reading tokens")
-        assert isinstance(reply, wire.Counted)
-        return reply.ids
+        return self._told(lambda n: wire.Count(n, prompt, ids=True), wire.Counted, "while reading tokens").ids
 
     def save(self, path: Path) -> int:
         """Keeps the conversation's caches in files at `path` and beside it (see `state.py`); returns bytes on disk, 0
         when there was nothing to keep. Raises `Busy` while an answer is being made, and `EngineError`."""
-        with self._lock:
-            self._refuse_if_answering()
-            child, call = self._ask(lambda number: wire.Save(number, str(path)))
-        reply = self._reply(child, call, "while saving the conversation's cache")
-        assert isinstance(reply, wire.Saved)
-        return reply.size
+        when = "while saving the conversation's cache"
+        return self._told(lambda n: wire.Save(n, str(path)), wire.Saved, when, alone=True).size
 
     def restore(self, path: Path) -> int:
         """Takes up what `save` kept at `path`; returns the tokens that need no reading now, 0 when nothing there fits
         this model and these settings. Raises `Busy` while an answer is being made, and `EngineDied`."""
-        with self._lock:
-            self._refuse_if_answering()
-            child, call = self._ask(lambda number: wire.Restore(number, str(path)))
-        reply = self._reply(child, call, "while loading a conversation's cache")
-        assert isinstance(reply, wire.Restored)
-        return reply.tokens
+        when = "while loading a conversation's cache"
+        return self._told(lambda n: wire.Restore(n, str(path)), wire.Restored, when, alone=True).tokens
 
     def costs(self) -> CostReport:
         """What the engine knows of the cost of passes now. During an answer it is answered between two of its events.
 
         Raises `EngineError` when no engine runs, and `EngineDied`.
         """
-        with self._lock:
-            child, call = self._ask(wire.Costs)
-        reply = self._reply(child, call, "while telling its costs")
-        assert isinstance(reply, wire.Priced)
-        return reply.report
+        return self._told(wire.Costs, wire.Priced, "while telling its costs").report
 
     def calibrate(self, seconds: float, on_progress: LoadProgress | None = None) -> CostReport:
         """Measures what passes cost, for about `seconds`, reporting the fraction of them that is over; both kinds of
@@ -190,9 +171,7 @@ class EngineClient:
 
         Raises `Busy` while an answer is being made, `EngineError` when nothing can be measured, and `EngineDied`.
         """
-        reply = self._measured(lambda number: wire.Calibrate(number, seconds), on_progress)
-        assert isinstance(reply, wire.Priced)
-        return reply.report
+        return self._measured(lambda n: wire.Calibrate(n, seconds), wire.Priced, on_progress).report
 
     @overload
     def measure(self, job: RuleJob, on_progress: LoadProgress | None = None) -> RuleRates: ...
@@ -205,11 +184,11 @@ class EngineClient:
 
         Raises as `calibrate` does.
         """
-        reply = self._measured(lambda number: wire.Measure(number, job), on_progress)
-        assert isinstance(reply, wire.Measured)
-        return reply.found
+        return self._measured(lambda n: wire.Measure(n, job), wire.Measured, on_progress).found
 
-    def _measured(self, message: Callable[[int], wire.ToChild], on_progress: LoadProgress | None) -> wire.FromChild:
+    def _measured(
+        self, message: Callable[[int], wire.ToChild], kind: type[Reply], on_progress: LoadProgress | None
+    ) -> Reply:
         with self._lock:
             self._refuse_if_answering()
             child, call = self._ask(message)
@@ -217,6 +196,7 @@ class EngineClient:
         while isinstance(reply := self._reply(child, call, "while measuring"), wire.Progress):
             if on_progress is not None:
                 on_progress(reply.fraction)
+        assert isinstance(reply, kind)
         return reply
 
     def cancel(self) -> None:
@@ -267,6 +247,18 @@ class EngineClient:
         child.expect(call)
         child.send(message(call.number))
         return child, call
+
+    def _told(
+        self, message: Callable[[int], wire.ToChild], kind: type[Reply], when: str, *, alone: bool = False
+    ) -> Reply:
+        """The reply to a short call; `alone`: not beside an answer. `when` is for the words of a death."""
+        with self._lock:
+            if alone:
+                self._refuse_if_answering()
+            child, call = self._ask(message)
+        reply = self._reply(child, call, when)
+        assert isinstance(reply, kind)
+        return reply
 
     def _reply(self, child: Child, call: Call, when: str) -> wire.FromChild:
         """The one reply of a short call."""

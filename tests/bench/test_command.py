@@ -12,7 +12,6 @@ from localspec.bench.process import StartUp
 from localspec.models import measured
 from tests.cli.streams import CommandLine
 from tests.fake_engine import FakeEngine, Say, Script, plain
-from tests.tiny import vocabulary, write_llama
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,14 +19,6 @@ ANSWER = Script(
     [*plain("a"), Say(("b", "c", "d"), end=("bonus", "e")), Say(("f",), end=("resampled", "g"), proposed=4)],
     reason="max_tokens",
 )
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Has bytes, so that any prompt can be read."""
-    return write_llama(
-        tmp_path_factory.mktemp("models") / "tiny.gguf", tokens=vocabulary(with_bytes=True), context=8192
-    )
 
 
 @pytest.fixture

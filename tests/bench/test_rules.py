@@ -154,13 +154,6 @@ def test_no_rounds_no_wall_clock() -> None:
 # -- the command --
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(
-        tmp_path_factory.mktemp("models") / "tiny.gguf", tokens=vocabulary(with_bytes=True), context=8192
-    )
-
-
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     line = CommandLine(monkeypatch)

@@ -18,21 +18,12 @@ from tests import fake_engine
 from tests.cli.processes import POSIX_SIGNALS, ROOT, Start, interrupted
 from tests.cli.streams import CommandLine, failed
 from tests.fake_engine import FakeEngine, Say, Script, plain
-from tests.tiny import vocabulary, write_llama
 
 ANSWER = Script(
     [*plain("a"), Say(("b", "c", "d"), end=("bonus", "e")), Say(("f",), end=("resampled", "g"), proposed=4)],
     reason="max_tokens",
 )
 """A first token, then four and two in two cycles of 0.01 s: plain and auto are as fast as each other."""
-
-
-@pytest.fixture(scope="module")
-def bytes_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Has bytes, so that any prompt can be read."""
-    return write_llama(
-        tmp_path_factory.mktemp("models") / "tiny.gguf", tokens=vocabulary(with_bytes=True), context=8192
-    )
 
 
 @pytest.fixture

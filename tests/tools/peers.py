@@ -92,8 +92,8 @@ def free_port() -> int:
 
 
 def environment(wait_policy: str) -> dict[str, str]:
-    """How OpenMP's threads wait: as our engine's do, or as said; spinning ones (active, the library's default) lose a
-    hundredfold when anything else wants the processor."""
+    """How OpenMP's threads wait: as our engine's do, or as said; spinning ones (active, the library's default) may
+    lose a hundredfold when others want the processor."""
     chosen = {name: value for name, value in os.environ.items() if name not in (WAIT_POLICY, SPIN_COUNT)}
     if wait_policy == OURS:
         waiting.choose(chosen)
