@@ -1,10 +1,9 @@
 """Taking the code block out of a model's answer, and the prose around it apart.
 
-A fence is a line of three or more backticks or tildes. Its block ends at a line of the same characters, at least as
-many, with nothing after them. Models close a block with three backticks even when the text inside has such lines, so
-the end can often be read in several ways. A reading counts when every block in it is closed; fence lines inside the
-block that the original has not are believed only when there is no other reading, and of the rest the one is taken whose
-block is most like the original.
+What a fence is, and which ends a block, `engine/fence.py` says. Models close a block with three backticks even when the
+text inside has such lines, so the end can often be read in several ways. A reading counts when every block in it is
+closed; fence lines inside the block that the original has not are believed only when there is no other reading, and of
+the rest the one is taken whose block is most like the original.
 """
 
 import re
@@ -14,8 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 
 from localspec.assist.region import opcodes
-
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*?)[ \t]*$")
+from localspec.engine.fence import Fence, fence
 
 READINGS = 24
 """Ends of one block that are tried at most; an answer with more fence lines than that is no usable answer."""
@@ -47,7 +45,7 @@ class _Block:
 def find(answer: str, original: str) -> Found:
     """The block in `answer` that is the new text of `original` (line ends unified)."""
     lines = answer.split("\n")
-    fences = [_FENCE.match(line) for line in lines]
+    fences = [fence(line) for line in lines]
     readings = list(_readings(lines, fences))
     if not readings:
         opened = any(fences)
@@ -71,7 +69,7 @@ def fence_for(text: str) -> str:
     return "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
 
 
-def _readings(lines: Sequence[str], fences: Sequence["re.Match[str] | None"], at: int = 0) -> Iterator[list[_Block]]:
+def _readings(lines: Sequence[str], fences: Sequence[Fence | None], at: int = 0) -> Iterator[list[_Block]]:
     """Every way to read the answer as blocks that are all closed; the usual way, each block ending at the first fence
     that can close it, comes first. The first block may reach further, the ones after it are read the usual way."""
     opening = _next_opening(fences, at)
@@ -83,7 +81,7 @@ def _readings(lines: Sequence[str], fences: Sequence["re.Match[str] | None"], at
             yield [_Block(opening, closing), *rest]
 
 
-def _usual(fences: Sequence["re.Match[str] | None"], at: int) -> list[_Block] | None:
+def _usual(fences: Sequence[Fence | None], at: int) -> list[_Block] | None:
     """The blocks from line `at` on, each closed at the first fence that can; None when one stays open."""
     found: list[_Block] = []
     while (opening := _next_opening(fences, at)) is not None:
@@ -95,29 +93,25 @@ def _usual(fences: Sequence["re.Match[str] | None"], at: int) -> list[_Block] | 
     return found
 
 
-def _next_opening(fences: Sequence["re.Match[str] | None"], at: int) -> int | None:
+def _next_opening(fences: Sequence[Fence | None], at: int) -> int | None:
     return next((number for number in range(at, len(fences)) if fences[number]), None)
 
 
-def _closings(fences: Sequence["re.Match[str] | None"], opening: int) -> list[int]:
+def _closings(fences: Sequence[Fence | None], opening: int) -> list[int]:
     opened = fences[opening]
     assert opened is not None
-    run = opened.group(1)
     return [
         number
         for number in range(opening + 1, len(fences))
-        if (fence := fences[number]) is not None
-        and fence.group(1)[0] == run[0]
-        and len(fence.group(1)) >= len(run)
-        and not fence.group(2)
+        if (found := fences[number]) is not None and found.closes(opened)
     ]
 
 
 def _likeness(lines: Sequence[str], block: _Block, wanted: Sequence[str]) -> tuple[bool, float, int]:
     """How much a reading is to be believed by its first block; of equals the shorter one, which the usual way gives."""
     inside = [line for line in lines[block.opening + 1 : block.closing] if line.strip()]
-    known = Counter(line.strip() for line in wanted if _FENCE.match(line.strip()))
-    foreign = Counter(line.strip() for line in inside if _FENCE.match(line.strip())) - known
+    known = Counter(line.strip() for line in wanted if fence(line.strip()))
+    foreign = Counter(line.strip() for line in inside if fence(line.strip())) - known
     ratio = SequenceMatcher(None, inside, wanted, autojunk=False).ratio() if wanted else 0.0
     return not foreign, ratio, -block.closing
 
@@ -126,7 +120,7 @@ def _whole_text(lines: Sequence[str], blocks: Sequence[_Block], wanted: Sequence
     """The block that has most of the original, unless lines of the original that it lost stand elsewhere in the answer,
     as they are or changed: a text handed out in pieces has no whole block, while an example of how to use it, or words
     about it, take nothing from the choice."""
-    original = [line.strip() for line in wanted if not _FENCE.match(line.strip())]
+    original = [line.strip() for line in wanted if not fence(line.strip())]
 
     def inside(block: _Block) -> list[str]:
         return [line.strip() for line in lines[block.opening + 1 : block.closing] if line.strip()]

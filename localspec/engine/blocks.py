@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
+from localspec.engine.fence import fence
 from localspec.engine.requests import SourceText
-
-FENCES = (b"`", b"~")
-SHORTEST_FENCE = 3
 
 
 class Block(NamedTuple):
@@ -52,17 +50,18 @@ def blocks_of(model: Vocabulary, prompt: Sequence[int], texts: Sequence[SourceTe
         if at < 1:
             continue
         line = joined.rfind(b"\n", 0, at - 1) + 1
-        fence = _fence(joined[line:at])
+        opening = _opening(joined[line:at])
         behind = at + len(wanted)
         behind += joined[behind : behind + 1] == b"\n"
         start, end = token_at(line), token_at(behind)
-        if fence and joined.startswith(fence, behind) and start is not None and end is not None:
-            closing = tuple(model.tokenize(fence.decode()))
+        if opening and joined.startswith(opening, behind) and start is not None and end is not None:
+            closing = tuple(model.tokenize(opening.decode()))
             found.append(Block(start, end, closing, text.rewritten))
     return found
 
 
-def _fence(line: bytes) -> bytes:
+def _opening(line: bytes) -> bytes:
     """The fence that the line opens a block with; empty when it does not."""
-    fence = line[: len(line) - len(line.lstrip(line[:1]))] if line[:1] in FENCES else b""
-    return fence if len(fence) >= SHORTEST_FENCE and line.endswith(b"\n") else b""
+    found = fence(line[:-1].decode("utf-8", "replace")) if line.endswith(b"\n") else None
+    opening = (found.mark * found.length).encode() if found is not None else b""
+    return opening if line.startswith(opening) else b""
