@@ -7,20 +7,16 @@ of this text, so the best draft has the largest T(K) - pace C(K) (Dinkelbach 196
 cycles); nothing drafted is the choice K = 0 with T = C = 1. Costs are in plain passes of the target.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from localspec.engine.events import MODEL_DRAFTERS, DrafterName
 
-PAYS = 1.1
+PAYS = 1.06
 """Drafting must promise this much over plain decoding: estimates are noisy and a plain pass is certain."""
 
-DRAWN_PAYS = 1.04
+DRAWN_PAYS = 1.08
 """The same for a draft model, whose own cycles tell what it earns."""
-
-WARY = 0.01
-"""Added to that for lookup, times the square of the plain passes it has lost so far in this answer: one bad draft is
-bad luck, three are a text in which the estimates are wrong."""
 
 PACE_MEMORY = 0.85
 """Share of the pace that is carried from cycle to cycle: a copied stretch is known as one after half a dozen."""
@@ -37,6 +33,10 @@ PROBE_LENGTH = 3
 
 FORECAST = 96
 """Tokens an answer is expected to go on for at least; later, as many as it has: how long is not known."""
+
+LAST = 2
+"""Tokens of the answer that are no draft tokens in its last cycle: the first, which reading the prompt yields, and the
+one after the draft."""
 
 DRAWN_MEMORY = 0.93
 """Share of what its own cycles say of a draft model that is carried from one to the next."""
@@ -74,10 +74,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do (None: a plain pass), and the best there was to choose from, for those who ask why."""
+    """What to do (None: a plain pass), the best there was to choose from, for those who ask why, and the tokens that a
+    plain pass's time must yield here."""
 
     choice: Choice | None
     best: Choice | None = None
+    pace: float = 1.0
 
 
 Cost = Callable[[int], float]
@@ -92,7 +94,6 @@ class Controller:
     _emitted: int = 0
     _tokens: float = 1.0
     _spent: float = 1.0
-    _lost: float = 0.0
     _drawn: float = 0.0
     _drawn_spent: float = 0.0
     _probed: float = 0.0
@@ -103,33 +104,30 @@ class Controller:
 
         `insist` leaves plain decoding out: a person asked for this drafter, whatever it costs.
         """
+        possible = [list(_choices(number, offer, limit, cost)) for number, offer in enumerate(offers)]
         pace = self.pace
-        best: tuple[float, Choice] | None = None
-        refused: Choice | None = None
-        for number, offer in enumerate(offers):
-            found = _best_length(number, offer, limit, cost, pace)
-            if found is None:
-                continue
-            profit, choice = found
-            if insist or self._pays(offer, choice):
-                if best is None or profit > best[0]:
-                    best = profit, choice
-            elif refused is None or choice.gain > refused.gain:
-                refused = choice
-        if best is not None:
-            return Decision(best[1], best[1])
-        return Decision(self._probe(offers, limit, cost), refused)
+        if self.forecast - self._emitted <= limit + LAST:
+            # What is saved here cannot be spent on a later copy.
+            pace = min(pace, max((choice.gain for choices in possible for choice in choices), default=1.0))
+            pace = max(1.0, pace)
+
+        def profit(choice: Choice) -> float:
+            return choice.expected * (1.0 - pace / choice.gain)
+
+        lengths = [max(choices, key=profit) for choices in possible if choices]
+        paying = [choice for choice in lengths if insist or self._pays(offers[choice.offer], choice)]
+        if paying:
+            best = max(paying, key=profit)
+            return Decision(best, best, pace)
+        refused = max(lengths, key=lambda choice: choice.gain, default=None)
+        return Decision(self._probe(offers, limit, cost), refused, pace)
 
     def learn(self, drafter: DrafterName | None, emitted: int, spent: float) -> None:
         """`emitted` tokens left a cycle that cost `spent` plain passes; None: nothing was drafted by choice."""
         self._emitted += emitted
         self._tokens = self._tokens * PACE_MEMORY + emitted
         self._spent = self._spent * PACE_MEMORY + spent
-        if drafter is None:
-            return
-        if drafter == "lookup":
-            self._lost = max(0.0, self._lost + spent - emitted)
-        elif drafter in MODEL_DRAFTERS:
+        if drafter in MODEL_DRAFTERS:
             self._drawn = self._drawn * DRAWN_MEMORY + emitted
             self._drawn_spent = self._drawn_spent * DRAWN_MEMORY + spent
 
@@ -145,8 +143,7 @@ class Controller:
 
     def _pays(self, offer: Offer, choice: Choice) -> bool:
         if not offer.token_cost:
-            # What a grammar forces stands whatever became of copies.
-            return choice.gain >= PAYS + (WARY * self._lost**2 if offer.drafter == "lookup" else 0.0)
+            return choice.gain >= PAYS
         # A draft model stops where it is unsure: how well, only its own cycles tell.
         spent = self._drawn_spent + TRUST * choice.expected / choice.gain
         if (self._drawn + TRUST * choice.expected) / spent < DRAWN_PAYS:
@@ -223,15 +220,10 @@ def _expected(rates: Sequence[float]) -> float:
     return tokens
 
 
-def _best_length(number: int, offer: Offer, limit: int, cost: Cost, pace: float) -> tuple[float, Choice] | None:
-    """The length with the largest profit T - pace C, and that profit."""
-    best: tuple[float, Choice] | None = None
+def _choices(number: int, offer: Offer, limit: int, cost: Cost) -> Iterator[Choice]:
+    """Every length that offer `number` may be taken at."""
     tokens = standing = 1.0
     for length, rate in enumerate(offer.rates[: max(0, limit)], 1):
         standing *= rate
         tokens += standing
-        spent = cost(1 + length) + length * offer.token_cost
-        profit = tokens - pace * spent
-        if best is None or profit > best[0]:
-            best = profit, Choice(number, length, tokens, tokens / spent)
-    return best
+        yield Choice(number, length, tokens, tokens / (cost(1 + length) + length * offer.token_cost))

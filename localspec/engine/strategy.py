@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from localspec.engine.acceptance import DraftAcceptance, LookupAcceptance
+from localspec.engine.acceptance import DraftAcceptance
 from localspec.engine.blocks import Block
 from localspec.engine.controller import Choice, Controller, Drawing, Offer
 from localspec.engine.drafters.base import Draft, Place
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.woven import Weaver
 from localspec.engine.events import MODEL_DRAFTERS, DrafterName, ModelDrafterName
+from localspec.engine.lookup_acceptance import LookupAcceptance
 from localspec.engine.requests import Speculate
 from localspec.engine.rules import may_draw
 
@@ -210,7 +211,7 @@ class Strategy:
             return Proposal(finder, draft, found, choice, spent=cost(1 + choice.length), asked=finder)
         assert self._model is not None
         # A draft chosen for its length may turn out to be worth going on with, or not even that length.
-        drawing = Drawing(seen.draft.rate, offer.token_cost, cost, self._controller.pace, limit, self._insist)
+        drawing = Drawing(seen.draft.rate, offer.token_cost, cost, decision.pace, limit, self._insist)
         draft = self._model.draft(history, limit, drawing, seen.draft.of)
         # What bringing it in step took was weighed against the whole answer, not against this cycle.
         spent = cost(1 + len(draft.tokens)) + max(1, len(draft.tokens), draft.passes) * offer.token_cost

@@ -142,6 +142,23 @@ def test_what_lookup_found_is_judged_for_free() -> None:
     assert after[0] < before[0]
 
 
+def test_where_copies_fail_lookup_stops_by_itself() -> None:
+    """P1: a text in which phrases come back to go on otherwise. Tried for what they promise, until they do not."""
+    phrases = [1, 2, 3, 4, 5, 6, 7]
+    strategy = begun(Strategy("auto", None, Known(wide=1.7), Lookup(), None), phrases)
+    history, drafted = list(phrases), []
+    for turn in range(60):
+        for token in phrases[:4]:
+            strategy.accept([token])
+        history += phrases[:4]
+        proposal = strategy.propose(history, 3, 0.0)
+        drafted.append(len(proposal.draft.tokens))
+        strategy.learn(proposal, min(1, drafted[-1]), 0, [1000 + turn])
+        history.append(1000 + turn)
+    assert drafted[0] > 0
+    assert sum(drafted[-20:]) == 0
+
+
 def test_in_auto_a_draft_model_is_not_asked_before_the_text_was_heard() -> None:
     """Reading a prompt costs; nothing is known of the text yet."""
     model = Scripted(range(8), [0.99] * 8)
