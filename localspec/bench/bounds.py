@@ -1,4 +1,8 @@
-"""What lookup with perfect draft lengths would reach on the text of an answer (see `replay`)."""
+"""What lookup with perfect draft lengths would reach on the text of an answer (see `replay`).
+
+By its tokens alone, since their letters are with the engine: renamed words and code blocks, which its lookup finds by
+them, are not in the bound, and an edit may pass it.
+"""
 
 from collections.abc import Mapping, Sequence
 

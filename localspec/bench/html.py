@@ -170,4 +170,5 @@ prompt all ways to decode take turns in one round, the next round goes the other
 The figure of a prompt is the median of its rounds' ratios, of a category the geometric mean of its prompts, and the
 mean goes over the categories. The interval is a bootstrap over rounds and prompts. Virtual time prices the steps of the
 same answers by the cost curve ({curve}), so the machine's noise is not in it. The bound is what prompt lookup with
-perfect draft lengths would reach on the same text.</p>"""
+perfect draft lengths would reach on the same text, going by its tokens alone: words that an edit renames, and the
+beginning of a code block, are found by their letters and are not in it.</p>"""

@@ -7,6 +7,7 @@ controller how many cycles it would have taken and what they would have cost, to
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from localspec.engine.blocks import Vocabulary
 from localspec.engine.controller import Drawing
 from localspec.engine.drafters.base import Draft
 from localspec.engine.drafters.lookup import Lookup
@@ -115,11 +116,14 @@ def replay(
     experience: Experience | None = None,
     ends: frozenset[int] = frozenset(),
     longest: int = LONGEST,
+    vocabulary: Vocabulary | None = None,
+    forecast: int | None = None,
 ) -> Replayed:
-    """The cycles in which `mode` makes the answer. Raises nothing."""
-    lookup = Lookup(ends=ends)
+    """The cycles in which `mode` makes the answer; texts are those of `vocabulary`, and at most
+    `forecast` tokens were asked for. Raises nothing."""
+    lookup = Lookup(ends=ends, vocabulary=vocabulary)
     model = _Recorded(recording) if recording.guesses else None
-    strategy = Strategy(mode, fixed, costs, lookup, model, experience)
+    strategy = Strategy(mode, fixed, costs, lookup, model, experience, forecast)
     history = list(recording.prompt)
     strategy.begin(history)
     answer = list(recording.tokens)
@@ -158,11 +162,15 @@ def _asked(proposal: Proposal) -> bool:
 
 
 def bound(
-    recording: Recording, relative: Relative, ends: frozenset[int] = frozenset(), longest: int = LONGEST
+    recording: Recording,
+    relative: Relative,
+    ends: frozenset[int] = frozenset(),
+    longest: int = LONGEST,
+    vocabulary: Vocabulary | None = None,
 ) -> float:
     """The speed-up of lookup's guesses on this text if every draft had the best length: by dynamic programming from the
     end of the answer, over how many of the right tokens at each place are drafted."""
-    lookup = Lookup(ends=ends)
+    lookup = Lookup(ends=ends, vocabulary=vocabulary)
     lookup.begin(recording.prompt)
     answer = list(recording.tokens)
     right = [0] * len(answer)

@@ -30,7 +30,8 @@ class Row:
 
     `answers` of the mode with `tokens` decoded in all (the first token of an answer comes from the prompt and is not
     counted), in `cycles`. `speedups`: by round, for one prompt. `virtual` is in virtual time, `bound` what lookup with
-    perfect draft lengths would reach there on the same text. `drafters`: cycles by who drafted, `none` for plain ones.
+    perfect draft lengths would reach there on the same text by its tokens alone (`bounds.py`). `drafters`: cycles by
+    who drafted, `none` for plain ones.
     """
 
     category: str

@@ -45,7 +45,7 @@ class Engine:
         self._encoder = PromptEncoder(target.model)
         self._calibration = Calibration(config, self._loaded)
         self._costs = self._calibration.costs
-        self._lookup = Lookup(ends=target.model.end_tokens)
+        self._lookup = Lookup(ends=target.model.end_tokens, vocabulary=target.model)
         self._experience = Experience()
         self._agreements = Agreements(config, self.info.gpu_layers, target, PREFILL_CHUNK)
         self._model_drafter: ModelDrafter | None = None

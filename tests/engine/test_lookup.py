@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from localspec.engine.drafters.automaton import Match, SuffixIndex
 from localspec.engine.drafters.base import Draft, Drafter, Place
 from localspec.engine.drafters.course import MEMORY_OF_COURSE
-from localspec.engine.drafters.lookup import MANY, Lookup
+from localspec.engine.drafters.lookup import MANY, TURN_OF_PHRASE, Lookup
 
 EMPTY = Draft(())
 
@@ -341,4 +341,18 @@ def test_what_is_copied_from_the_answer_itself_says_so() -> None:
     lookup.accept([7, 8])
     assert lookup.draft((), 1).places[0].own
     lookup.begin([1, 2, 3, 4, 7, 8, 9, 1, 2, 3, 7, 8])
-    assert not lookup.draft((), 1).places[0].own, "the answer of an earlier turn is part of the prompt now"
+    assert lookup.draft((), 1).places[0].own, "the model's turns of phrase are its own in the next answer too"
+    stranger = begun([1, 2, 3, 4, 7, 8, 9, 1, 2, 3, 7, 8])
+    assert not stranger.draft((), 1).places[0].own, "nobody saw who wrote that"
+
+
+def test_a_long_copy_of_an_earlier_answer_is_of_a_text_like_any_other() -> None:
+    lookup = begun([1, 2, 3, 4])
+    answer = list(range(10, 60))
+    lookup.accept(answer)
+    lookup.begin([1, 2, 3, 4, *answer, 5])
+    lookup.accept(answer[:3])
+    places = lookup.draft((), 30).places
+    assert [place.own for place in places] == [place.copied <= TURN_OF_PHRASE for place in places]
+    assert places[0].own
+    assert not places[-1].own

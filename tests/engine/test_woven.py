@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from localspec.engine.acceptance import LookupAcceptance
 from localspec.engine.drafters.base import Draft, Place
 from localspec.engine.drafters.grammar import GrammarDrafter
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.woven import Weaver
 from localspec.engine.grammar import Grammar
 from localspec.engine.llama import Model
+from localspec.engine.lookup_acceptance import LookupAcceptance
 from localspec.engine.strategy import Experience, Strategy
 from tests import tiny
 from tests.engine.test_strategy import Known

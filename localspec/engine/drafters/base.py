@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from localspec.engine.drafters.joints import Joint
 from localspec.engine.events import DrafterName
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class Place(NamedTuple):
     """What speaks for one token of a lookup draft.
 
     `copied` tokens right before it (draft tokens counted) stand right before the place it is copied from. Of `seen`
-    earlier places where the same text stood, `same` went on like this. `own`: it is copied from the answer itself.
+    earlier places where the same text stood, `same` went on like this. `own`: it is copied from the model's own words.
+    `joint` is how it joins on to the token before it.
     Of a closing token `copied` is 0 where a copy would go on with a letter, 2 where it would pause and 1 where there
     is none; `seen` earlier stretches were as long, and `same` of them ended here.
     """
@@ -35,6 +37,7 @@ class Place(NamedTuple):
     same: int = 1
     ground: Ground = "match"
     own: bool = False
+    joint: Joint = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,17 @@
 """Prompt lookup: what followed the last time these tokens stood here, proposed again (Saxena 2023; the index is that of
 SAM Decoding, Hu et al. 2024, see `automaton.py`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from heapq import nlargest
 from typing import Literal
 
-from localspec.engine.blocks import Block
+from localspec.engine.blocks import Block, Vocabulary
 from localspec.engine.drafters.automaton import Match, SuffixIndex, Walk
 from localspec.engine.drafters.base import Draft, Ground, Place
-from localspec.engine.drafters.course import ON_COURSE, Course, Edit
+from localspec.engine.drafters.course import ON_COURSE, Course
+from localspec.engine.drafters.fences import Fences
+from localspec.engine.drafters.joints import Joint, Joints
+from localspec.engine.drafters.renames import Edit, Renames
 
 MIN_MATCH = 1
 """A single token recurs everywhere, but what follows it often does too: a bracket, an indentation, a name."""
@@ -25,6 +28,10 @@ TRIED = 8
 SURE = 4
 """Tokens that an edit made again counts as having copied: what comes behind it stood wherever the edit did."""
 
+TURN_OF_PHRASE = 12
+"""The longest copy of an earlier answer that counts as one of the model's own words: longer ones are of a text that it
+was asked to go on with."""
+
 _APART = -1
 """Stands between two texts of the index that do not follow each other; no token."""
 
@@ -34,25 +41,37 @@ class Lookup:
 
     Behind an edit in a long copy the match is short and may be anywhere; there the copy is resumed where it was left,
     and where the text comes to a place that was edited before, the edit is made again. Proposes nothing when fewer
-    than `min_match` tokens match, and nothing past one of `ends`, which ends the answer. Costs microseconds, native
-    memory none.
+    than `min_match` tokens match, and nothing past one of `ends`, which ends the answer. By the texts of a `vocabulary`
+    it knows where a copy may break off, and finds a renamed word however it is cut into tokens. Costs microseconds,
+    native memory none.
     """
 
     name: Literal["lookup"] = "lookup"
 
-    def __init__(self, min_match: int = MIN_MATCH, ends: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        min_match: int = MIN_MATCH,
+        ends: frozenset[int] = frozenset(),
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
         self._min_match, self._ends = min_match, ends
+        self._vocabulary = vocabulary
+        piece = vocabulary.piece if vocabulary is not None else None
+        self._joints, self._fences = Joints(piece), Fences(piece)
         self._reset([])
 
     def _reset(self, texts: Sequence[Sequence[int]]) -> None:
         self._index = SuffixIndex()
-        self._course = Course()
+        # By position: written by the model, as far as it was seen doing so.
+        self._answers = bytearray()
+        self._course = self._new_course()
         self._closings: dict[int, tuple[int, ...]] = {}
+        # Where a block of the prompt begins that an answer's first one may give back.
+        self._given_back: int | None = None
         self._texts = [list(text) for text in texts]
         for text in self._texts:
-            for token in text:
-                self._index.extend(token)
-            self._index.extend(_APART)
+            for token in (*text, _APART):
+                self._extend(token)
         self.offset = self.answer = len(self._index.tokens)
 
     def begin(self, tokens: Sequence[int], texts: Sequence[Sequence[int]] = (), blocks: Sequence[Block] = ()) -> None:
@@ -62,19 +81,35 @@ class Lookup:
         When they continue what is indexed already only the rest is added. `offset` is where the conversation begins
         among the positions of a draft.
         """
+        self._fences.begin(tokens)
         known = self._index.tokens[self.offset :]
         if [list(text) for text in texts] == self._texts and list(tokens[: len(known)]) == known:
             tokens = tokens[len(known) :]
         else:
             self._reset(texts)
         for token in tokens:
-            self._index.extend(token)
+            self._extend(token)
         self.answer = len(self._index.tokens)
-        self._course = Course()
+        self._course = self._new_course()
         self._closings = {self.offset + block.end: block.closing for block in blocks}
-        for block in blocks:
-            if block.rewritten:
-                self._course.expect(self.offset + block.start)
+        expected = [block.start for block in blocks if block.rewritten]
+        for start in expected:
+            self._course.expect(self.offset + start)
+        self._given_back = None if expected else self._fences.start
+
+    def _new_course(self) -> Course:
+        known = self._vocabulary
+        return Course(Renames(known.piece, known.tokenize) if known is not None else None)
+
+    def _extend(self, token: int, *, answer: bool = False) -> None:
+        self._index.extend(token)
+        self._answers.append(answer)
+
+    def _is_own(self, position: int, copied: int) -> bool:
+        """Whether a copy from there, of `copied` tokens so far, is of the model's own words."""
+        if position >= self.answer:
+            return True
+        return copied <= TURN_OF_PHRASE and bool(self._answers[position])
 
     def draft(self, history: Sequence[int], limit: int) -> Draft:
         """What followed the longest match, or follows the edit of a copy; at most `limit` tokens. A match that reaches
@@ -85,19 +120,23 @@ class Lookup:
         match = self._index.match(state) if state else Match(0, 0)
         if match.length < ON_COURSE and (resumed := self._course.resume(self._index.tokens)) is not None:
             position, agreed, ground = resumed
-            return self._written(self._writer(position, agreed, 0, ground), limit, match.length)
+            return self._written(_Writer(self, position, agreed, 0, ground, edits=True), limit, match.length)
         on = self._course.on
         if on is not None and match.length < ON_COURSE and (on[0] != match.position or on[1] > match.length):
-            return self._written(self._writer(on[0], on[1], 0, "resumed"), limit, match.length)
+            return self._written(_Writer(self, on[0], on[1], 0, "resumed", edits=True), limit, match.length)
         if match.length < self._min_match:
             return Draft(())
         position = match.position
         if match.length < SHORT:
             position = self._most_frequent(state, position)
-        return self._written(self._writer(position, match.length, state, "match"), limit, match.length)
+        on_course = on is not None and on[0] == position
+        return self._written(
+            _Writer(self, position, match.length, state, "match", edits=on_course), limit, match.length
+        )
 
-    def _writer(self, position: int, copied: int, state: int, ground: Ground) -> "_Writer":
-        return _Writer(self._index, self._course, self.answer, self._closings, position, copied, state, ground)
+    def joint(self, before: int, token: int) -> Joint:
+        """How `token` joins on to `before`, where the answer stands."""
+        return self._joints.between(before, token, in_code=self._fences.within)
 
     def walk(self) -> Walk:
         """From the end of the text, for `guess`."""
@@ -119,7 +158,7 @@ class Lookup:
             for token, behind in nlargest(TRIED, known, key=lambda pair: weight(pair[1])):
                 if allows(token):
                     position = index.match(behind).position - 1
-                    own = position >= self.answer
+                    own = self._is_own(position, length)
                     return token, Place(length, index.count(state), index.count(behind), own=own), position
         return None
 
@@ -146,33 +185,26 @@ class Lookup:
 
     def accept(self, tokens: Sequence[int]) -> None:
         for token in tokens:
-            self._index.extend(token)
+            self._extend(token, answer=True)
             self._course.follow(self._index.tokens, next(self._index.matches(), None))
+            if self._fences.wrote(token) and self._given_back is not None:
+                self._course.expect(self.offset + self._given_back)
 
     def close(self) -> None:
         self._reset([])
 
 
 class _Writer:
-    """Writes a draft from `position` on, noting what speaks for each token; known edits are made on the way.
+    """Writes a draft of `lookup` from `position` on, noting what speaks for each token.
 
-    `copied` tokens before it agree; `state` is theirs in the index, 0 when nothing is to be counted. The answer begins
-    at position `answer` of the index; at those of `closings` a block ends, and the draft with these tokens.
+    `copied` tokens before it agree; `state` is theirs in the index, 0 when nothing is to be counted. `edits`: the known
+    ones are made on the way, as in a text that is being edited; elsewhere a phrase is quoted as it is.
     """
 
-    def __init__(
-        self,
-        index: SuffixIndex,
-        course: Course,
-        answer: int,
-        closings: Mapping[int, Sequence[int]],
-        position: int,
-        copied: int,
-        state: int,
-        ground: Ground,
-    ) -> None:
-        self._index, self._course, self._answer, self._closings = index, course, answer, closings
+    def __init__(self, lookup: Lookup, position: int, copied: int, state: int, ground: Ground, *, edits: bool) -> None:
+        self._lookup, self._index = lookup, lookup._index
         self._position, self._copied, self._state, self._ground = position, copied, state, ground
+        self._edits = edits
         self.tokens: list[int] = []
         self.places: list[Place] = []
         self.positions: list[int] = []
@@ -182,20 +214,22 @@ class _Writer:
         """One token more, or those of an edit; False where the text ends."""
         if self._closed:
             return False
-        if self._position in self._closings:
-            return self._close(self._closings[self._position])
+        closings = self._lookup._closings
+        if self._position in closings:
+            return self._close(closings[self._position])
         token = self._at(self._position)
         if token == _APART:
             return False
-        edit = self._course.edits.get(token)
-        if edit is not None and edit.likely and self._stands(edit.old) and not self._stands(edit.new):
+        edit = self._edit()
+        if edit is not None and edit.tried.likely and not self._stands(edit.new):
             self._make(edit)
             return True
         following = self._index.step(self._state, token) if self._state else 0
         seen = same = 1
         if following:
             seen, same = self._index.count(self._state), self._index.count(following)
-        self._put(token, Place(self._copied, seen, same, self._ground, self._position >= self._answer), self._position)
+        own = self._lookup._is_own(self._position, self._copied)
+        self._put(token, Place(self._copied, seen, same, self._ground, own, self._joint(token)), self._position)
         self._position += 1
         self._copied += 1
         self._state = following
@@ -208,7 +242,7 @@ class _Writer:
         return True
 
     def _make(self, edit: Edit) -> None:
-        place = Place(0, edit.made + edit.kept, edit.made, "renamed")
+        place = Place(0, edit.tried.made + edit.tried.kept, edit.tried.made, "renamed")
         for token in edit.new:
             self._put(token, place, -1)
         self._position += len(edit.old)
@@ -219,6 +253,16 @@ class _Writer:
         self.tokens.append(token)
         self.places.append(place)
         self.positions.append(position)
+
+    def _edit(self) -> Edit | None:
+        tokens = self._index.tokens
+        if not self._edits or self._position >= len(tokens):
+            return None
+        return self._lookup._course.edit_at(tokens, self._position)
+
+    def _joint(self, token: int) -> Joint:
+        before = self.tokens or self._index.tokens
+        return self._lookup.joint(before[-1], token) if before else "unknown"
 
     def _at(self, position: int) -> int:
         """The token there: behind the end of the text the draft itself goes on."""

@@ -32,11 +32,13 @@ class Weaver:
         self._walk = lookup.walk() if lookup is not None else None
         self._run: list[Step] = []
         self._steps: list[Step] = []
+        self._before = -1
 
     def draft(self, history: Sequence[int], limit: int) -> Draft:
         """At most `limit` tokens to follow `history`, all of which the grammar admits."""
         found = self._lookup.draft(history, limit) if self._lookup is not None else Draft(())
         self._run = list(zip(found.tokens, found.places, found.positions, strict=True))
+        self._before = history[-1] if history else -1
         stands = 1.0
         while len(self._steps) < limit and stands >= LEAST:
             steps = self._certain(limit - len(self._steps)) or self._likely()
@@ -67,6 +69,7 @@ class Weaver:
     def _put(self, step: Step) -> None:
         token, place, _ = step
         self._steps.append(step)
+        self._before = token
         # The copy goes on for as long as it says the same.
         self._run = self._run[1:] if self._run and self._run[0][0] == token else []
         self._standing = self._standing.behind(token, forced=place.ground in ("forced", "cut"))
@@ -80,7 +83,11 @@ class Weaver:
         if word := self._word():
             self._run = word
         step = self._run[0] if self._goes_on() else self._lookup.guess(self._walk, self._grammar.allows)
-        return None if step is None else (step[0], step[1]._replace(ground=self._ground(step)), step[2])
+        if step is None:
+            return None
+        token, place, position = step
+        joint = self._lookup.joint(self._before, token)
+        return token, place._replace(ground=self._ground(step), joint=joint), position
 
     def _goes_on(self) -> bool:
         return bool(self._run) and self._grammar.allows(self._run[0][0])
