@@ -68,10 +68,3 @@ class Luck:
         self.failed = self.failed * keep + (not stood)
         self.to_stand = self.to_stand * keep + expected
         self.to_fail = self.to_fail * keep + 1.0 - expected
-
-    def fade(self, keep: float) -> None:
-        """Keep this share of the counts."""
-        self.stood *= keep
-        self.failed *= keep
-        self.to_stand *= keep
-        self.to_fail *= keep

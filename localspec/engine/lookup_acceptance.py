@@ -167,17 +167,16 @@ BOUNDED = ("cut", "opening", "piece", "pause", "closing")
 
 @dataclass(slots=True)
 class LookupAcceptance:
-    """What becomes of copied tokens, in this conversation."""
+    """What becomes of copied tokens, in one answer after the other."""
 
     _lucks: dict[str, Luck] = field(default_factory=lambda: {kind: Luck(*how) for kind, how in LUCK.items()})
     _leanings: dict[str, Leaning] = field(default_factory=lambda: {kind: Leaning() for kind in BOUNDED})
 
     def begin(self, *, bounded: bool = False) -> None:
         """A new answer; `bounded` by a grammar."""
-        for luck in self._lucks.values():
-            # What is said of one kind of text, prose or fields, says nothing of the other.
-            luck.fade(CARRIED if bounded == (luck.start != 0.0) else 0.0)
-            luck.start = PIECES if bounded else 0.0
+        # One answer's luck says nothing of the next: a summary copies whole sentences, the answer to a question behind
+        # it three words. With half of the counts kept, 208 answers in mixed order took 1 % longer.
+        self._lucks = {kind: Luck(*how, start=PIECES if bounded else 0.0) for kind, how in LUCK.items()}
         for leaning in self._leanings.values():
             leaning.value *= CARRIED
 

@@ -63,13 +63,24 @@ def test_the_luck_of_short_copies_says_nothing_of_long_ones() -> None:
     assert seen.rate(Place(2)) < 0.25
 
 
-def test_a_new_answer_remembers_half() -> None:
+def test_a_new_answer_begins_anew() -> None:
+    """What a summary copies says nothing of the answer to the question behind it."""
     seen, place = LookupAcceptance(), Place(3)
     start = seen.rate(place)
     for _ in range(30):
         seen.learn(place, False)
-    low = seen.rate(place)
+    assert seen.rate(place) < start - 0.2
     seen.begin()
+    assert seen.rate(place) == start
+
+
+def test_of_fields_a_part_is_remembered() -> None:
+    seen, place = LookupAcceptance(), Place(1, ground="piece")
+    start = seen.rate(place)
+    for _ in range(30):
+        seen.learn(place, False)
+    low = seen.rate(place)
+    seen.begin(bounded=True)
     assert low < seen.rate(place) < start
 
 
