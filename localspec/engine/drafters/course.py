@@ -72,7 +72,8 @@ class Course:
                 self._next, self._off = None, 0
             elif (edit := self._made_again(tokens)) is not None:
                 edit.tried.made += 1
-                self._next, self._off, self._run = self._next - edit.common + len(edit.old), 0, 0
+                # A known edit is no break: what comes behind it stands wherever the edit does.
+                self._next, self._off = self._next - edit.common + len(edit.old), 0
             else:
                 place, agreed = self._best(tokens)
                 if agreed >= REJOINED:

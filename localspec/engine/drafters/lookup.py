@@ -122,7 +122,12 @@ class Lookup:
             position, agreed, ground = resumed
             return self._written(_Writer(self, position, agreed, 0, ground, edits=True), limit, match.length)
         on = self._course.on
-        if on is not None and match.length < ON_COURSE and (on[0] != match.position or on[1] > match.length):
+        elsewhere = on is not None and on[0] != match.position
+        # As long a match elsewhere says less: the course led here from further back.
+        if on is not None and (
+            (elsewhere and match.length <= max(on[1], ON_COURSE - 1))
+            or (match.length < ON_COURSE and on[1] > match.length)
+        ):
             return self._written(_Writer(self, on[0], on[1], 0, "resumed", edits=True), limit, match.length)
         if match.length < self._min_match:
             return Draft(())
