@@ -7,7 +7,7 @@ of this text, so the best draft has the largest T(K) - pace C(K) (Dinkelbach 196
 cycles); nothing drafted is the choice K = 0 with T = C = 1. Costs are in plain passes of the target.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from localspec.engine.events import MODEL_DRAFTERS, DrafterName
@@ -82,8 +82,14 @@ class Decision:
     pace: float = 1.0
 
 
+HARDLY = 0.01
+"""A token that stands less often than this is not worth looking at, nor are those behind it."""
+
 Cost = Callable[[int], float]
 """The target's pass by its width in tokens, in plain passes."""
+
+_Length = tuple[int, float, float]
+"""Draft tokens, the tokens that are expected to leave the cycle, and what it costs in plain passes."""
 
 
 @dataclass(slots=True)
@@ -104,17 +110,21 @@ class Controller:
 
         `insist` leaves plain decoding out: a person asked for this drafter, whatever it costs.
         """
-        possible = [list(_choices(number, offer, limit, cost)) for number, offer in enumerate(offers)]
+        possible = [_lengths(offer, limit, cost) for offer in offers]
         pace = self.pace
         if self.forecast - self._emitted <= limit + LAST:
             # What is saved here cannot be spent on a later copy.
-            pace = min(pace, max((choice.gain for choices in possible for choice in choices), default=1.0))
-            pace = max(1.0, pace)
+            gains = (tokens / spent for lengths in possible for _, tokens, spent in lengths)
+            pace = max(1.0, min(pace, max(gains, default=1.0)))
 
         def profit(choice: Choice) -> float:
             return choice.expected * (1.0 - pace / choice.gain)
 
-        lengths = [max(choices, key=profit) for choices in possible if choices]
+        lengths = []
+        for number, known in enumerate(possible):
+            if known:
+                length, tokens, spent = max(known, key=lambda one: one[1] - pace * one[2])
+                lengths.append(Choice(number, length, tokens, tokens / spent))
         paying = [choice for choice in lengths if insist or self._pays(offers[choice.offer], choice)]
         if paying:
             best = max(paying, key=profit)
@@ -220,10 +230,14 @@ def _expected(rates: Sequence[float]) -> float:
     return tokens
 
 
-def _choices(number: int, offer: Offer, limit: int, cost: Cost) -> Iterator[Choice]:
-    """Every length that offer `number` may be taken at."""
+def _lengths(offer: Offer, limit: int, cost: Cost) -> list[_Length]:
+    """Every length that the offer may be taken at, up to where hardly a token more would stand."""
+    found: list[_Length] = []
     tokens = standing = 1.0
     for length, rate in enumerate(offer.rates[: max(0, limit)], 1):
         standing *= rate
         tokens += standing
-        yield Choice(number, length, tokens, tokens / (cost(1 + length) + length * offer.token_cost))
+        found.append((length, tokens, cost(1 + length) + length * offer.token_cost))
+        if standing < HARDLY:
+            break
+    return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from localspec.engine.acceptance import DraftAcceptance
 from localspec.engine.blocks import Block
-from localspec.engine.controller import Choice, Controller, Drawing, Offer
+from localspec.engine.controller import HARDLY, Choice, Controller, Drawing, Offer
 from localspec.engine.drafters.base import Draft, Place
 from localspec.engine.drafters.lookup import Lookup
 from localspec.engine.drafters.woven import Weaver
@@ -176,7 +176,7 @@ class Strategy:
         context = len(history)
         seen = self._experience
         if found.tokens:
-            rates = [self._rate(place) for place in found.places]
+            rates = self._rates(found)
             # What is forced is offered by itself too: it stands though copies are not to be trusted.
             if forced := _forced(found):
                 offers.append(Offer("grammar", rates[:forced]))
@@ -254,6 +254,17 @@ class Strategy:
             self._forced.learn(stood)
         if stood and self._forced is not None and self._lookup is not None and found.positions[number] >= 0:
             self._forced.copied(found.positions[number] - self._lookup.offset)
+
+    def _rates(self, found: Draft) -> list[float]:
+        """Of its tokens, up to the one that hardly ever comes to be judged."""
+        rates: list[float] = []
+        standing = 1.0
+        for place in found.places:
+            rates.append(self._rate(place))
+            standing *= rates[-1]
+            if standing < HARDLY:
+                break
+        return rates
 
     def _rate(self, place: Place) -> float:
         """The probability that a token of it stands, those before it standing."""
