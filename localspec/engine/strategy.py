@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 NOTHING = Draft(())
 
+PRICED = 16
+"""Tokens of context for which prices are kept: they change little within, and cost a tenth of a millisecond anew."""
+
 CHEAP = 1.0
 """Plain passes that bringing a draft model in step may cost without a second thought."""
 
@@ -126,6 +129,8 @@ class Strategy:
         self._experience = experience or Experience()
         self._experience.lookup.begin(bounded=forced is not None)
         self._experience.draft.begin()
+        self._prices: dict[int, float] = {}
+        self._priced_at = 0
         self._controller = Controller(float("inf") if forecast is None else forecast)
 
     @property
@@ -191,13 +196,16 @@ class Strategy:
                 rates = [seen.draft.looking] * limit
                 offers.append(Offer(self._model.name, rates, self.costs.draft_token(context), start))
 
-        known: dict[int, float] = {}
+        if not self._priced_at <= context < self._priced_at + PRICED:
+            self._prices.clear()
+            self._priced_at = context
+        prices = self._prices
 
         def cost(width: int) -> float:
             # Asked again and again for the same few widths: by every offer, and before each draw.
-            if width not in known:
-                known[width] = self.costs.relative(width, context)
-            return known[width]
+            if width not in prices:
+                prices[width] = self.costs.relative(width, context)
+            return prices[width]
 
         decision = self._controller.choose(offers, limit, cost, insist=self._insist)
         choice = decision.choice
