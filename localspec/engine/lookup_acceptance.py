@@ -13,7 +13,7 @@ from localspec.engine.leaning import CARRIED, Leaning, Luck, logit, sigmoid
 
 COPIED = ((1, 0.35), (2, 0.59), (4, 0.63), (8, 0.84), (16, 0.915), (24, 0.925), (96, 0.967))
 """Chance of a copied token to stand, by how many tokens before it were copied: the latest of several places, or the
-only one. This and the other figures here were fitted on 174 answers of an instruct model in eight kinds of work, for
+only one. This and the other figures here were fitted on 166 answers of an instruct model in eight kinds of work, for
 the speed that drafts chosen by them reach on three cost curves; 34 others were kept apart and gained as much."""
 
 LONG_COPY = 0.996
@@ -175,7 +175,7 @@ class LookupAcceptance:
     def begin(self, *, bounded: bool = False) -> None:
         """A new answer; `bounded` by a grammar."""
         # One answer's luck says nothing of the next: a summary copies whole sentences, the answer to a question behind
-        # it three words. With half of the counts kept, 208 answers in mixed order took 1 % longer.
+        # it three words. With half of the counts kept, 200 answers in mixed order took 1 % longer.
         self._lucks = {kind: Luck(*how, start=PIECES if bounded else 0.0) for kind, how in LUCK.items()}
         for leaning in self._leanings.values():
             leaning.value *= CARRIED
