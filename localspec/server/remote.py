@@ -159,13 +159,15 @@ class RemoteEngine:
         return 0
 
     def cancel(self) -> None:
-        """Ends the answer being made; from any thread and from a signal handler."""
+        """Ends the answer being made; from any thread and from a signal handler. Again it does nothing: whoever stops at
+        every event would ask a server that is through with the answer, and wait for it to begin."""
         answer = self._answer
-        if answer is not None and not answer.over:
+        if answer is not None and not answer.over and not answer.cancelled:
             with suppress(EngineError):
                 # The request may be on its way still.
                 for _ in range(20):
                     if self._call("POST", "/localspec/cancel", {"id": answer.number}, HELLO_S)["found"] or answer.over:
+                        answer.cancelled = True
                         break
                     time.sleep(0.05)
 
@@ -216,6 +218,7 @@ class RemoteAnswer(Iterator[Event]):
     def __init__(self, engine: RemoteEngine, request: Request) -> None:
         self.number = secrets.token_hex(8)
         self.over = False
+        self.cancelled = False
         self._begun = False
         self._engine = engine
         self._lock = threading.Lock()

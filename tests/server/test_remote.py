@@ -161,6 +161,26 @@ class TestAnswering:
         assert isinstance(last, Finished)
         assert (last.reason, last.text) == ("cancelled", "half")
 
+    def test_cancelling_again_asks_the_server_nothing(self, embedding: Any, model: Path) -> None:
+        """An interrupt is passed on at every event still to come: each asked, and waited a second for the end to begin."""
+        wait = Wait()
+        embedding(model, [Script([*plain("half"), wait, *plain("late")])])
+        engine = found()
+        answer = engine.generate(ASK)
+        next(answer)
+        until(wait.reached.is_set, "the engine waits")
+        send, asked = engine._send, []
+
+        def recorded(connection: Any, method: str, path: str, body: Any) -> None:
+            asked.append(path)
+            send(connection, method, path, body)
+
+        engine._send = recorded  # type: ignore[method-assign]
+        for _ in range(3):
+            engine.cancel()
+        assert [isinstance(event, Finished) for event in answer][-1]
+        assert asked == ["/localspec/cancel"]
+
     def test_cancelling_in_the_queue_ends_it_too(self, embedding: Any, model: Path) -> None:
         wait, turns = Wait(), Turns()
         embedding(model, [Script([*plain("half"), wait]), Script(plain("never"))], turns)
