@@ -159,8 +159,8 @@ class RemoteEngine:
         return 0
 
     def cancel(self) -> None:
-        """Ends the answer being made; from any thread and from a signal handler. Again it does nothing: whoever stops at
-        every event would ask a server that is through with the answer, and wait for it to begin."""
+        """Ends the answer being made; from any thread and from a signal handler. A second time it does nothing: whoever
+        stops at every event would ask a server that is through with the answer, and wait for it to begin."""
         answer = self._answer
         if answer is not None and not answer.over and not answer.cancelled:
             with suppress(EngineError):

@@ -162,7 +162,7 @@ class TestAnswering:
         assert (last.reason, last.text) == ("cancelled", "half")
 
     def test_cancelling_again_asks_the_server_nothing(self, embedding: Any, model: Path) -> None:
-        """An interrupt is passed on at every event still to come: each asked, and waited a second for the end to begin."""
+        """An interrupt is passed on at every event still to come: each asked, and waited a second."""
         wait = Wait()
         embedding(model, [Script([*plain("half"), wait, *plain("late")])])
         engine = found()
