@@ -119,8 +119,8 @@ def replay(
     vocabulary: Vocabulary | None = None,
     forecast: int | None = None,
 ) -> Replayed:
-    """The cycles in which `mode` makes the answer; texts are those of `vocabulary`, and at most
-    `forecast` tokens were asked for. Raises nothing."""
+    """The cycles in which `mode` makes the answer; texts are those of `vocabulary`, and at most `forecast` tokens were
+    asked for. Raises nothing."""
     lookup = Lookup(ends=ends, vocabulary=vocabulary)
     model = _Recorded(recording) if recording.guesses else None
     strategy = Strategy(mode, fixed, costs, lookup, model, experience, forecast)

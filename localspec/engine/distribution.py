@@ -97,8 +97,8 @@ class Distribution:
 
 
 NEAR = 14.0
-"""Logits this far below the largest are left out of a sum of their exponentials: of a vocabulary of 150,000 tokens all
-of them together would be an eighth of it, and are a ten-thousandth in practice."""
+"""Logits this far below the largest are left out of a sum of their exponentials. Those of a vocabulary of 150,000
+tokens could come to an eighth of it; on 469 rows of a real model it was a two-hundredth at most."""
 
 
 def top_probability(row: NDArray[np.float32]) -> float:

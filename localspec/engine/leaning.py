@@ -24,6 +24,7 @@ def logit(p: float) -> float:
 
 
 def sigmoid(x: float) -> float:
+    """The probability of a logit."""
     return 1.0 / (1.0 + exp(-x))
 
 
@@ -35,6 +36,7 @@ class Leaning:
     step: float = STEP
 
     def learn(self, expected: float, stood: bool) -> None:
+        """A token stood, or did not, that was `expected` to with this probability: prior and text at hand."""
         self.value = min(max(self.value + self.step * (stood - expected), -BOUND), BOUND)
 
 
@@ -63,6 +65,7 @@ class Luck:
         return self.start + min(max(moved, -BOUND), BOUND)
 
     def learn(self, expected: float, stood: bool) -> None:
+        """A token stood, or did not, that was `expected` to with this probability by the prior and `start` alone."""
         keep = self.memory
         self.stood = self.stood * keep + stood
         self.failed = self.failed * keep + (not stood)

@@ -90,6 +90,13 @@ class TestSession:
     def test_why_follows_the_figures(self, script: Script, begins: str) -> None:
         assert session_of(script).why().startswith(begins)
 
+    def test_right_guesses_are_not_blamed(self) -> None:
+        """Three right ones among fifty tokens: "only 100 % were right" would be the truth and no reason."""
+        few = Script([*plain(*"x" * 47), Say(tuple("abc"), ("bonus", "d"))], plain_tokens_per_s=400.0)
+        assert session_of(few).why() == (
+            "Slower: copying from the chat found little to guess in this text (6% of the tokens)."
+        )
+
     def test_edits_are_told_apart_from_chat(self) -> None:
         session = session_of(Script(RUN, plain_tokens_per_s=50.0))
         edit = events(Script([*plain("a"), Say(tuple("bcdefgh"), ("bonus", "i"))], plain_tokens_per_s=50.0))[-1]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from localspec.engine.drafters.automaton import Match, SuffixIndex
 from localspec.engine.drafters.base import Draft, Drafter, Place
-from localspec.engine.drafters.course import MEMORY_OF_COURSE
-from localspec.engine.drafters.lookup import MANY, TURN_OF_PHRASE, Lookup
+from localspec.engine.drafters.course import MEMORY_OF_COURSE, ON_COURSE
+from localspec.engine.drafters.lookup import MANY, Lookup
 
 EMPTY = Draft(())
 
@@ -353,6 +353,6 @@ def test_a_long_copy_of_an_earlier_answer_is_of_a_text_like_any_other() -> None:
     lookup.begin([1, 2, 3, 4, *answer, 5])
     lookup.accept(answer[:3])
     places = lookup.draft((), 30).places
-    assert [place.own for place in places] == [place.copied <= TURN_OF_PHRASE for place in places]
+    assert [place.own for place in places] == [place.copied < ON_COURSE for place in places]
     assert places[0].own
     assert not places[-1].own

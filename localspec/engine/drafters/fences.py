@@ -6,13 +6,18 @@ from localspec.engine.fence import Fence, fence
 
 EARLY = 40
 """Tokens of an answer within which its first block begins when the block is what was asked for: behind a sentence of
-introduction at most. Of answers that opened one at once 27 of 30 began it with the first line of the prompt's."""
+introduction at most. Of answers that opened one at once 28 of 30 began it with the first token of the prompt's, 26 with
+the first ten."""
+
+LONGEST_LINE = 200
+"""Bytes of a line that are kept to tell whether it is a fence."""
 
 
 class Fences:
     """Reads the fences of a prompt and of the answer behind it, by `piece`, a token's text; without it there are none.
 
-    A control token, whose text is empty, ends the line and whatever block a message left open.
+    A control token, whose text is empty, ends the line and whatever block a message left open. `start` is the first
+    token of the latest block of the prompt that has a text and an end, None where there is none.
     """
 
     def __init__(self, piece: Callable[[int], bytes] | None) -> None:
@@ -21,29 +26,24 @@ class Fences:
         self._line = b""
         self._lines = 0
         self._written = self._blocks = 0
-        self._start: int | None = None
+        self.start: int | None = None
 
     @property
     def within(self) -> bool:
         """Whether the text stands in a block."""
         return self._opening is not None
 
-    @property
-    def start(self) -> int | None:
-        """The first token of the latest block of the prompt that has a text and an end."""
-        return self._start
-
     def begin(self, prompt: Sequence[int]) -> None:
         """A new answer begins behind `prompt`, which may have opened a block for it."""
         self._opening, self._line, self._lines = None, b"", 0
         self._written = self._blocks = 0
-        self._start = opened = None
+        self.start = opened = None
         for place, token in enumerate(prompt if self._piece is not None else ()):
             for begins in self._read(token):
                 if begins:
                     opened = place + 1
                 elif self._lines:
-                    self._start = opened
+                    self.start = opened
 
     def wrote(self, token: int) -> bool:
         """The answer went on with `token`: whether that ended the fence line of its first block, early on."""
@@ -64,10 +64,10 @@ class Fences:
             return ended
         found = []
         first, *others = text.split(b"\n")
-        self._line += first
+        self._line = (self._line + first)[:LONGEST_LINE]
         for line in others:
             found += self._end_line()
-            self._line = line
+            self._line = line[:LONGEST_LINE]
         return found
 
     def _end_line(self) -> list[bool]:

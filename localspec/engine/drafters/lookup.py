@@ -28,10 +28,6 @@ TRIED = 8
 SURE = 4
 """Tokens that an edit made again counts as having copied: what comes behind it stood wherever the edit did."""
 
-TURN_OF_PHRASE = 12
-"""The longest copy of an earlier answer that counts as one of the model's own words: longer ones are of a text that it
-was asked to go on with."""
-
 _APART = -1
 """Stands between two texts of the index that do not follow each other; no token."""
 
@@ -56,11 +52,11 @@ class Lookup:
     ) -> None:
         self._min_match, self._ends = min_match, ends
         self._vocabulary = vocabulary
-        piece = vocabulary.piece if vocabulary is not None else None
-        self._joints, self._fences = Joints(piece), Fences(piece)
         self._reset([])
 
     def _reset(self, texts: Sequence[Sequence[int]]) -> None:
+        piece = self._vocabulary.piece if self._vocabulary is not None else None
+        self._joints, self._fences = Joints(piece), Fences(piece)
         self._index = SuffixIndex()
         # By position: written by the model, as far as it was seen doing so.
         self._answers = bytearray()
@@ -81,7 +77,7 @@ class Lookup:
         When they continue what is indexed already only the rest is added. `offset` is where the conversation begins
         among the positions of a draft.
         """
-        self._fences.begin(tokens)
+        prompt = tokens
         known = self._index.tokens[self.offset :]
         if [list(text) for text in texts] == self._texts and list(tokens[: len(known)]) == known:
             tokens = tokens[len(known) :]
@@ -90,6 +86,7 @@ class Lookup:
         for token in tokens:
             self._extend(token)
         self.answer = len(self._index.tokens)
+        self._fences.begin(prompt)
         self._course = self._new_course()
         self._closings = {self.offset + block.end: block.closing for block in blocks}
         expected = [block.start for block in blocks if block.rewritten]
@@ -106,10 +103,9 @@ class Lookup:
         self._answers.append(answer)
 
     def _is_own(self, position: int, copied: int) -> bool:
-        """Whether a copy from there, of `copied` tokens so far, is of the model's own words."""
-        if position >= self.answer:
-            return True
-        return copied <= TURN_OF_PHRASE and bool(self._answers[position])
+        """Whether a copy from there, of `copied` tokens so far, is of the model's own words. A long one of an earlier
+        answer is of a text that it was asked to go on with."""
+        return position >= self.answer or (copied < ON_COURSE and bool(self._answers[position]))
 
     def draft(self, history: Sequence[int], limit: int) -> Draft:
         """What followed the longest match, or follows the edit of a copy; at most `limit` tokens. A match that reaches
@@ -122,11 +118,11 @@ class Lookup:
             position, agreed, ground = resumed
             return self._written(_Writer(self, position, agreed, 0, ground, edits=True), limit, match.length)
         on = self._course.on
-        elsewhere = on is not None and on[0] != match.position
-        # As long a match elsewhere says less: the course led here from further back.
+        # A match elsewhere must be longer than the course's own run to say more: the course led here from further back.
         if on is not None and (
-            (elsewhere and match.length <= max(on[1], ON_COURSE - 1))
-            or (match.length < ON_COURSE and on[1] > match.length)
+            match.length <= max(on[1], ON_COURSE - 1)
+            if on[0] != match.position
+            else match.length < min(on[1], ON_COURSE)
         ):
             return self._written(_Writer(self, on[0], on[1], 0, "resumed", edits=True), limit, match.length)
         if match.length < self._min_match:

@@ -25,7 +25,7 @@ class Tried:
         return self.made > self.kept
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Edit:
     """The tokens `old` became `new`. The edits of one renamed word share what came of them."""
 
