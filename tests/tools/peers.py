@@ -48,6 +48,8 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """A server's settings by name: as shipped where a flag says nothing else."""
 
+FLASH_ATTN = ("on", "off", "auto")
+
 REMEMBERS = ("ngram-mod",)
 """Settings that keep what earlier answers said: in a second round they would know the answer. Each round gets a server
 of its own."""
@@ -65,23 +67,31 @@ class Machine:
     flash_attn: str
 
     def command(self, setting: str, port: int) -> list[str]:
-        flags = [self.draft or "" if flag == DRAFT else flag for flag in SETTINGS[setting]]
-        threads = str(self.threads)
+        name, _, flash_attn = setting.partition(":")
+        flags = [self.draft or "" if flag == DRAFT else flag for flag in SETTINGS[name]]
+        threads, flash_attn = str(self.threads), flash_attn or self.flash_attn
         return [
             self.server, "-m", self.target, "--host", "127.0.0.1", "--port", str(port), "-t", threads, "-tb", threads,
-            "-c", str(self.context), "-np", "1", "-fa", self.flash_attn, "--fit", "off", "--cache-ram", "0",
+            "-c", str(self.context), "-np", "1", "-fa", flash_attn, "--fit", "off", "--cache-ram", "0",
             "--no-webui", *flags,
         ]  # fmt: skip
 
 
 def settings(names: Sequence[str], draft: str | None) -> list[str]:
-    """Those of `names` that can be started: without a draft none that needs one."""
-    return [name for name in names if draft or DRAFT not in SETTINGS[name]]
+    """Those of `names` that can be started: without a draft none that needs one. Raises SystemExit for what is none."""
+    if unknown := [name for name in names if not known(name)]:
+        raise SystemExit(f"no such setting: {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
+    return [name for name in names if draft or DRAFT not in SETTINGS[name.partition(":")[0]]]
+
+
+def known(setting: str) -> bool:
+    name, _, flash_attn = setting.partition(":")
+    return name in SETTINGS and flash_attn in ("", *FLASH_ATTN)
 
 
 def counts(names: Sequence[str], repeats: int) -> dict[str, int]:
     """How many servers each setting needs."""
-    return {name: repeats if name in REMEMBERS else 1 for name in names}
+    return {name: repeats if name.partition(":")[0] in REMEMBERS else 1 for name in names}
 
 
 def free_port() -> int:
@@ -152,20 +162,18 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--draft", help="the draft's file; without it the settings that draft are left out")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--context", type=int, default=4096)
-    parser.add_argument("--flash-attn", choices=("on", "off", "auto"), default="off", help="as our engine's on a CPU")
+    parser.add_argument("--flash-attn", choices=FLASH_ATTN, default="off", help="of both sides")
     parser.add_argument("--wait-policy", choices=(OURS, "passive", "active"), default=OURS, help="of OpenMP's threads")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", default=",".join(SETTINGS), help="settings, between commas  [%(default)s]")
+    parser.add_argument("--only", default=",".join(SETTINGS),
+                        help="settings, between commas; plain:on has flash attention, plain:off none  [%(default)s]")  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="print the commands and start nothing")
     return parser.parse_args(shlex.split(own)), shlex.split(rest)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options, rest = parse(sys.argv[1:] if arguments is None else arguments)
-    asked = options.only.split(",")
-    if unknown := [name for name in asked if name not in SETTINGS]:
-        raise SystemExit(f"no such setting: {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
-    names = settings(asked, options.draft)
+    names = settings(options.only.split(","), options.draft)
     machine = Machine(
         options.server, options.target, options.draft, options.threads, options.context, options.flash_attn
     )

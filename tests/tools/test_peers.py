@@ -29,6 +29,12 @@ def test_every_setting_gets_the_same_machine_and_its_own_flags() -> None:
     assert peers.DRAFT not in chain(*commands.values())
 
 
+def test_a_setting_may_have_its_own_flash_attention() -> None:
+    assert dict(pairwise(MACHINE.command("ngram-mod:on", 81)))["-fa"] == "on"
+    assert peers.counts(["plain:on", "ngram-mod:on"], 5) == {"plain:on": 1, "ngram-mod:on": 5}
+    assert peers.settings(["plain:on", "draft-3:off"], None) == ["plain:on"]
+
+
 def test_without_a_draft_the_settings_that_need_one_are_left_out() -> None:
     assert peers.settings(list(peers.SETTINGS), None) == ["plain", "ngram-simple", "ngram-4-15", "ngram-mod"]
 
@@ -43,9 +49,10 @@ def test_options_of_the_comparison_follow_the_two_dashes() -> None:
     assert rest == ["--json", "--workload", "c d"]
 
 
-def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(SystemExit, match="no such setting: fast"):
-        peers.main(["--server", "s", "--target", "t", "--only", "plain,fast"])
+@pytest.mark.parametrize("unknown", ["fast", "plain:maybe"])
+def test_an_unknown_setting_is_refused(unknown: str) -> None:
+    with pytest.raises(SystemExit, match=f"no such setting: {unknown}"):
+        peers.main(["--server", "s", "--target", "t", "--only", f"plain,{unknown}"])
 
 
 def test_a_server_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) -> None:
