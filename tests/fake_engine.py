@@ -134,8 +134,10 @@ class FakeEngine:
     """Answers the scripts in turn; the last one again when they run out. `requests` keeps what was asked.
 
     `load` is called in `start` and may raise or wait; `loads_fail` maps a substring of the draft's or target's path, or
-    what drafts ("mtp"), to the error that loading it raises.
+    what drafts ("mtp"), to the error that loading it raises. It is no process, so `pid` is None.
     """
+
+    pid = None
 
     def __init__(
         self,

@@ -22,7 +22,8 @@ class Engine(Answerer, Protocol):
 class Setting:
     """How it is measured. `ours` is our way to speculate. `cache_prompt`: whether the servers may keep a prompt between
     answers, as our engine does; prefill is not compared either way. `stopped` is asked all the time; `progress` is told
-    answers made, answers in all, what comes next."""
+    answers made, answers in all, what comes next. `rest` returns once our engine computes nothing: behind an answer it
+    measures passes and lets the draft model read, which would slow a peer."""
 
     tasks: Sequence[Task]
     ours: Mode
@@ -32,6 +33,7 @@ class Setting:
     cache_prompt: bool = True
     stopped: Callable[[], bool] = lambda: False
     progress: Callable[[int, int, str], None] = lambda done, total, text: None
+    rest: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -100,6 +102,7 @@ def _theirs(peers: Peers, peer: Peer, task: Task, round_: int, ids: Sequence[int
         return None
     servers = peers.servers[peer]
     server = servers[round_ % len(servers)]
+    setting.rest()
     try:
         found = server.complete(ids, setting.max_tokens, cache_prompt=setting.cache_prompt, stopped=setting.stopped)
     except PeerError as error:

@@ -28,7 +28,8 @@ def compare(peers: Sequence[str], cold: bool, given: dict[str, Any]) -> int:
     from localspec.bench import contest, peer, suite
     from localspec.bench.paired import Mode
     from localspec.bench.peer_server import Peer, PeerError
-    from localspec.cli import session
+    from localspec.bench.resting import rest
+    from localspec.cli import bench_suite, session
     from localspec.cli.interrupts import Interrupts
     from localspec.cli.terminal import StatusLine, say
 
@@ -58,13 +59,14 @@ def compare(peers: Sequence[str], cold: bool, given: dict[str, Any]) -> int:
             setting = peer.Setting(
                 tasks, Mode(way if length is None else f"{way} {length}", way, length), given["repeats"] or ROUNDS,
                 given["max_tokens"] or 64, common.prompting_for(info), not cold, lambda: interrupts.hit,
-                bar.show,
+                bar.show, lambda: rest(client.pid, lambda: interrupts.hit),
             )  # fmt: skip
             try:
                 for note in servers.check(client, info.target, setting):
                     say(note)
             except PeerError as error:
                 raise Failure(str(error)) from None
+            bench_suite.calibrate(client, bar, lambda: interrupts.hit)
             peer.measure(held, client, servers, setting)
     finally:
         servers.close()

@@ -140,6 +140,16 @@ def test_each_round_asks_everybody_and_the_next_goes_back(start: Any, monkeypatc
     assert told[-1] == (16, 16)
 
 
+def test_a_peer_is_asked_only_when_our_engine_rests(start: Any) -> None:
+    server = start()
+    waits: list[int] = []
+    peers = connected(server)
+    measure(Contest(), Ours(), peers, setting(rest=lambda: waits.append(len(server.requests))))
+    peers.close()
+    assert waits == [0, 1, 2, 3]
+    assert len(server.requests) == 4
+
+
 def test_both_sides_count_the_same_thing(start: Any) -> None:
     """Plain: one token for 10 ms. Ours: 4 for 20 ms. The peer: 31 decoded tokens at 50/s."""
     held, peers = Contest(), connected(start(speed=lambda number: 50.0, drafted=(40, 10)))

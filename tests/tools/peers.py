@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,13 +112,13 @@ def environment(wait_policy: str) -> dict[str, str]:
     return chosen
 
 
-def start(command: Sequence[str], log: Path, wait_policy: str) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """A server in a session of its own, so that Ctrl+C reaches it through this program alone."""
     with log.open("wb") as out:
         out.write(f"{shlex.join(command)}\n".encode())
         out.flush()
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment(wait_policy),
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment,
             start_new_session=os.name != "nt",
         )  # fmt: skip
 
@@ -165,8 +165,8 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--flash-attn", choices=FLASH_ATTN, default="off", help="of both sides")
     parser.add_argument("--wait-policy", choices=(OURS, "passive", "active"), default=OURS, help="of OpenMP's threads")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", default=",".join(SETTINGS),
-                        help="settings, between commas; plain:on has flash attention, plain:off none  [%(default)s]")  # fmt: skip
+    told = "settings, between commas; plain:on has flash attention, plain:off none  [%(default)s]"
+    parser.add_argument("--only", default=",".join(SETTINGS), help=told)
     parser.add_argument("--dry-run", action="store_true", help="print the commands and start nothing")
     return parser.parse_args(shlex.split(own)), shlex.split(rest)
 
@@ -182,6 +182,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logs = Path(tempfile.mkdtemp(prefix="localspec-peers-"))
         urls: dict[str, list[str]] = {name: [] for name in names}
         started = []
+        # Chosen once, and for our engine too: the servers that start keep the machine busy for those that follow.
+        chosen = environment(options.wait_policy)
         for name, count in counts(names, options.repeats).items():
             for number in range(count):
                 port = free_port()
@@ -191,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     print(shlex.join(command))
                     continue
                 log = logs / f"{name}-{number}.log"
-                process = start(command, log, options.wait_policy)
+                process = start(command, log, chosen)
                 stack.callback(end, process)
                 started.append((process, urls[name][-1], log))
         bench = [
@@ -206,11 +208,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         deadline = time.monotonic() + READY_S
         for process, url, log in started:
             wait_until_ready(process, url, log, deadline)
+        turns = chosen.get(SPIN_COUNT, "as many as the library likes")
         print(f"{len(started)} servers are ready; their logs are in {logs}", file=sys.stderr)
+        print(f"threads wait awake for {turns} turns, then {chosen[WAIT_POLICY]}", file=sys.stderr)
         # Ctrl+C is the measurement's: it prints what it has. A handler, unlike an ignored signal, is not passed on.
         before = signal.signal(signal.SIGINT, lambda *_: None)
         try:
-            return subprocess.run(bench, check=False).returncode
+            return subprocess.run(bench, env=chosen, check=False).returncode
         finally:
             signal.signal(signal.SIGINT, before)
 
