@@ -4,7 +4,9 @@ When the i-th draft token stands with probability a_i once those before it stood
 yield T(K) = 1 + a_1 + a_1 a_2 + ... tokens (with all a_i the same, (1 - a^(K+1)) / (1 - a): Leviathan et al. 2023,
 eq. 1) and costs C(K): the target's pass of 1 + K tokens and the drawing. Time not spent here yields tokens at the pace
 of this text, so the best draft has the largest T(K) - pace C(K) (Dinkelbach 1967, for the largest ratio over many
-cycles); nothing drafted is the choice K = 0 with T = C = 1. Costs are in plain passes of the target.
+cycles); nothing drafted is the choice K = 0 with T = C = 1. A copy that stands goes on in the next cycle, so two drafts
+at a cheap step of the curve may be worth more than one twice as long (`_later`). All costs are in
+plain passes of the target.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,6 +45,9 @@ DRAWN_MEMORY = 0.93
 
 TRUST = 6.0
 """Cycles of a draft model that the estimate beforehand is worth."""
+
+LATER = 0.6
+"""What drafts of later cycles are worth beside one made now: they rest on the same guess of how far a copy goes."""
 
 SAFELY = 3.0
 """What starting a drafter costs must be expected back this many times: how long the answer goes on is a guess."""
@@ -123,7 +128,8 @@ class Controller:
         lengths = []
         for number, known in enumerate(possible):
             if known:
-                length, tokens, spent = max(known, key=lambda one: one[1] - pace * one[2])
+                later = _later(offers[number], len(known), cost, pace)
+                length, tokens, spent = max(known, key=lambda one: one[1] - pace * one[2] + later[one[0]])
                 lengths.append(Choice(number, length, tokens, tokens / spent))
         paying = [choice for choice in lengths if insist or self._pays(offers[choice.offer], choice)]
         if paying:
@@ -241,3 +247,28 @@ def _lengths(offer: Offer, limit: int, cost: Cost) -> list[_Length]:
         if standing < HARDLY:
             break
     return found
+
+
+def _later(offer: Offer, count: int, cost: Cost, pace: float) -> list[float]:
+    """What the rest of the offer's first `count` tokens is worth behind a draft of each length, in tokens beyond the
+    pace: by dynamic programming from the end, as the next cycle goes on one token of the target's own further."""
+    later = [0.0] * (count + 1)
+    if offer.token_cost:
+        return later
+    rates = offer.rates
+    prices = [pace * cost(1 + length) for length in range(count + 1)]
+    worth = [0.0] * (count + 2)
+    for at in range(count - 1, -1, -1):
+        best, tokens, standing = 0.0, 1.0, 1.0
+        for length in range(1, count - at + 1):
+            behind = at + length
+            standing *= rates[behind - 1]
+            tokens += standing
+            ahead = LATER * standing * rates[behind] * worth[behind + 1] if behind < count else 0.0
+            if at == 0:
+                later[length] = ahead
+            best = max(best, tokens - prices[length] + ahead)
+            if standing < HARDLY:
+                break
+        worth[at] = best
+    return later

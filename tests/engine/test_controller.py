@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from localspec.engine.calibrate import GROUPS
 from localspec.engine.controller import (
     FORECAST,
+    LATER,
     PAYS,
     PROBE_BUDGET,
     PROBE_LENGTH,
@@ -61,14 +62,39 @@ def test_the_expected_tokens_are_the_papers(rate: float, tokens: float) -> None:
 
 @given(st.lists(st.floats(0.05, 0.999), min_size=1, max_size=12), st.floats(0.0, 0.5), st.integers(1, 12))
 def test_no_other_length_earns_more(rates: list[float], token_cost: float, limit: int) -> None:
-    """Against all lengths by hand, at the pace of plain decoding."""
-    controller = Controller()
-    decision = controller.choose([Offer("lookup", rates, token_cost)], limit, steps, insist=True)
+    """Against all lengths by hand, at the pace of plain decoding: a cycle's own tokens, and those of a copy's next ones
+    once it stood and the target's token behind it agrees too."""
+    decision = Controller().choose([Offer("lookup", rates, token_cost)], limit, steps, insist=True)
     assert decision.choice is not None
-    earned = {
-        k: expected(rates[:k]) - steps(1 + k) - k * token_cost for k in range(1, min(limit, len(rates)) + 1)
-    }  # fmt: skip
-    assert earned[decision.choice.length] == pytest.approx(max(earned.values()))
+    known = rates[:limit]
+
+    def earns(at: int, length: int) -> float:
+        own = expected(known[at : at + length]) - steps(1 + length) - length * token_cost
+        if token_cost or at + length >= len(known):
+            return own
+        return own + LATER * float(np.prod(known[at : at + length + 1])) * best(at + length + 1)
+
+    def best(at: int) -> float:
+        if at not in kept:
+            kept[at] = max((earns(at, length) for length in range(1, len(known) - at + 1)), default=0.0)
+        return max(0.0, kept[at])
+
+    kept: dict[int, float] = {}
+    earned = {length: earns(0, length) for length in range(1, len(known) + 1)}
+    # What hardly stands is not looked at.
+    assert earned[decision.choice.length] == pytest.approx(max(earned.values()), abs=0.05)
+
+
+def test_a_sure_copy_is_taken_in_two_cheap_passes_rather_than_in_a_dear_one() -> None:
+    """A draft that fails at once costs less than half of it so, and one that stands goes on in the next cycle. The draft
+    of a model is made anew each time: nothing of it is left for later."""
+    dear = curve({1: 1, 2: 1.8, 15: 5.5, 16: 4.8, 17: 6.5, 31: 11.5, 32: 11})
+    rates = [0.97] * 31
+    copy = Controller().choose([Offer("lookup", rates)], 31, dear).choice
+    drawn = Controller().choose([Offer("draft", rates, 1e-9)], 31, dear).choice
+    assert copy is not None
+    assert drawn is not None
+    assert (copy.length, drawn.length) == (15, 31)
 
 
 def test_what_does_not_pay_is_left_and_told() -> None:
