@@ -86,8 +86,8 @@ def test_no_other_length_earns_more(rates: list[float], token_cost: float, limit
 
 
 def test_a_sure_copy_is_taken_in_two_cheap_passes_rather_than_in_a_dear_one() -> None:
-    """A draft that fails at once costs less than half of it so, and one that stands goes on in the next cycle. That of a
-    draft model is made anew each time: nothing of it is left for later."""
+    """A draft that fails at once costs less than half of it so, and one that stands goes on in the next cycle. That of
+    a draft model is made anew each time: nothing of it is left for later."""
     dear = curve({1: 1, 2: 1.8, 15: 5.5, 16: 4.8, 17: 6.5, 31: 11.5, 32: 11})
     rates = [0.97] * 31
     copy = Controller().choose([Offer("lookup", rates)], 31, dear).choice
