@@ -304,8 +304,7 @@ def _connect(file: str) -> sqlite3.Connection:
     try:
         history_search.prepare(db)
         db.execute("PRAGMA foreign_keys = ON")
-        # Readers never wait for a writer; where the file system cannot do it SQLite stays with its own way.
-        db.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(db)
         db.execute("PRAGMA synchronous = NORMAL")
         migrate(db)
         # A file that can be read but not written shows itself here, not at the first answer.
@@ -315,6 +314,20 @@ def _connect(file: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Readers never wait for a writer; where the file system cannot do it SQLite stays with its own way."""
+    ends = time.monotonic() + WAIT_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            # SQLite waits here for readers, but not for a writer.
+            if "locked" not in str(error) or time.monotonic() > ends:
+                raise
+        time.sleep(0.01)
 
 
 def _words(error: sqlite3.Error) -> str:

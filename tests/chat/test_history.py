@@ -423,6 +423,20 @@ class TestSeveral:
         ]
         assert [one.communicate(timeout=60)[0] for one in both] == ["None 4\n"] * 2
 
+    def test_a_file_that_another_process_writes_to_is_waited_for(self, tmp_path: Path) -> None:
+        """SQLite itself waits for no writer before it changes how a file is written."""
+        file = _made_of_version_1(tmp_path)
+        other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        release = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
+        release.start()
+        history = History.open(file)
+        release.join()
+        assert history.problem is None
+        assert len(history.turns(1)) == 4
+        history.close()
+        other.close()
+
     def test_threads_share_one(self, history: History) -> None:
         chat = history.create()
         turns = [Turn("assistant") for _ in range(4)]
