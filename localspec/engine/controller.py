@@ -5,8 +5,8 @@ yield T(K) = 1 + a_1 + a_1 a_2 + ... tokens (with all a_i the same, (1 - a^(K+1)
 eq. 1) and costs C(K): the target's pass of 1 + K tokens and the drawing. Time not spent here yields tokens at the pace
 of this text, so the best draft has the largest T(K) - pace C(K) (Dinkelbach 1967, for the largest ratio over many
 cycles); nothing drafted is the choice K = 0 with T = C = 1. A copy that stands goes on in the next cycle, so two drafts
-at a cheap step of the curve may be worth more than one twice as long (`_later`). All costs are in
-plain passes of the target.
+at a cheap step of the curve may be worth more than one twice as long (`_later`). Costs are in plain
+passes of the target.
 """
 
 from collections.abc import Callable, Sequence
@@ -122,18 +122,18 @@ class Controller:
             gains = (tokens / spent for lengths in possible for _, tokens, spent in lengths)
             pace = max(1.0, min(pace, max(gains, default=1.0)))
 
-        def profit(choice: Choice) -> float:
-            return choice.expected * (1.0 - pace / choice.gain)
-
-        lengths = []
+        lengths: list[Choice] = []
+        worth: dict[int, float] = {}
         for number, known in enumerate(possible):
             if known:
                 later = _later(offers[number], len(known), cost, pace)
-                length, tokens, spent = max(known, key=lambda one: one[1] - pace * one[2] + later[one[0]])
+                worths = [tokens - pace * spent + later[length] for length, tokens, spent in known]
+                worth[number] = max(worths)
+                length, tokens, spent = known[worths.index(worth[number])]
                 lengths.append(Choice(number, length, tokens, tokens / spent))
         paying = [choice for choice in lengths if insist or self._pays(offers[choice.offer], choice)]
         if paying:
-            best = max(paying, key=profit)
+            best = max(paying, key=lambda choice: worth[choice.offer])
             return Decision(best, best, pace)
         refused = max(lengths, key=lambda choice: choice.gain, default=None)
         return Decision(self._probe(offers, limit, cost), refused, pace)

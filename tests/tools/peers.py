@@ -67,7 +67,7 @@ class Machine:
     flash_attn: str
 
     def command(self, setting: str, port: int) -> list[str]:
-        name, _, flash_attn = setting.partition(":")
+        name, flash_attn = split(setting)
         flags = [self.draft or "" if flag == DRAFT else flag for flag in SETTINGS[name]]
         threads, flash_attn = str(self.threads), flash_attn or self.flash_attn
         return [
@@ -77,21 +77,22 @@ class Machine:
         ]  # fmt: skip
 
 
-def settings(names: Sequence[str], draft: str | None) -> list[str]:
-    """Those of `names` that can be started: without a draft none that needs one. Raises SystemExit for what is none."""
-    if unknown := [name for name in names if not known(name)]:
-        raise SystemExit(f"no such setting: {', '.join(unknown)}; there are {', '.join(SETTINGS)}")
-    return [name for name in names if draft or DRAFT not in SETTINGS[name.partition(":")[0]]]
-
-
-def known(setting: str) -> bool:
+def split(setting: str) -> tuple[str, str]:
+    """A setting's name and its own flash attention, "" for that of all. Raises SystemExit for what is none."""
     name, _, flash_attn = setting.partition(":")
-    return name in SETTINGS and flash_attn in ("", *FLASH_ATTN)
+    if name not in SETTINGS or flash_attn not in ("", *FLASH_ATTN):
+        raise SystemExit(f"no such setting: {setting}; there are {', '.join(SETTINGS)}")
+    return name, flash_attn
+
+
+def settings(names: Sequence[str], draft: str | None) -> list[str]:
+    """Those of `names` that can be started: without a draft none that needs one."""
+    return [setting for setting in names if DRAFT not in SETTINGS[split(setting)[0]] or draft]
 
 
 def counts(names: Sequence[str], repeats: int) -> dict[str, int]:
     """How many servers each setting needs."""
-    return {name: repeats if name.partition(":")[0] in REMEMBERS else 1 for name in names}
+    return {name: repeats if split(name)[0] in REMEMBERS else 1 for name in names}
 
 
 def free_port() -> int:
@@ -112,13 +113,13 @@ def environment(wait_policy: str) -> dict[str, str]:
     return chosen
 
 
-def start(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str], log: Path, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """A server in a session of its own, so that Ctrl+C reaches it through this program alone."""
     with log.open("wb") as out:
         out.write(f"{shlex.join(command)}\n".encode())
         out.flush()
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment,
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=variables,
             start_new_session=os.name != "nt",
         )  # fmt: skip
 
